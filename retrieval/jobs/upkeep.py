@@ -103,7 +103,7 @@ async def prune(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
 
     Returns the number of rows by table.
     """
-    database, tenant_id, collection_id = workplace.place(target)
+    database, tenant_id, collection_id = workplace.place(target)[:3]
     settings = workplace.settings
     of_tenant, of_collection = ("tenant_id", tenant_id), ("collection_id", collection_id)
     older: dict[str, Callable[[], Awaitable[int]]] = {

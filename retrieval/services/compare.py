@@ -17,7 +17,7 @@ from types import MappingProxyType
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection, stored_profile
 from retrieval.adapters.store.learning import off_policy as store
-from retrieval.adapters.store.learning.models import definition_within
+from retrieval.adapters.store.learning.models import read_definition
 from retrieval.adapters.store.learning.off_policy import RecordedTraffic, TargetComparison
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.checks import JSONTextError, checked_whole, json_of
@@ -169,7 +169,7 @@ async def compare_profiles(
         async for pool in read_pools(connection, owner, since=since, most=most):
             version = pool.model_version
             if version not in models:
-                definition = await definition_within(connection, owner, version)
+                definition = await read_definition(CollectionPlace(database, tenant_id, owner, connection), version)
                 models[version] = None if definition is None else readable_model(version, definition)
             comparison.add(pool, default_reward, models[version])
         first, second = await asyncio.to_thread(comparison.with_expectations)

@@ -355,7 +355,8 @@ class MemoryWriter:
         if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
             return None
         collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
-        known = await store.visible_memories(connection, collection_id, ids)
+        place = CollectionPlace(self.writer.database, self.writer.tenant_id, collection_id, connection)
+        known = await store.read_memories(place, ids)
         targets = [key for key in ids if key in known and _is_target(known[key], memory, look)]
         held = await store.hold_memories(connection, collection_id, targets[:1]) if targets else {}
         return next((target for target in held.values() if _is_target(target, memory, look)), None)

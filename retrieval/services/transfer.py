@@ -30,7 +30,7 @@ from retrieval.adapters.store.items import collections
 from retrieval.adapters.store.items import transfer as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ItemIsThereError, ItemWrite, write_items
-from retrieval.adapters.store.search.terms import fold_statistics, fold_within
+from retrieval.adapters.store.search.terms import fold_statistics
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.checks import JSONTextError, checked_number, checked_whole, json_of
 from retrieval.domain.errors import (
@@ -99,7 +99,8 @@ async def export_collection(
     with _new_file(file) as out:
         async with database.snapshot(tenant_id) as connection:
             await connection.execute(_WITHOUT_LIMITS)
-            seen = await collections.collection_of_snapshot(connection, tenant_id, stored.collection_id)
+            place = CollectionPlace(database, tenant_id, stored.collection_id, connection)
+            seen = await collections.collection_by_id(place)
             if seen is None:
                 raise UnknownCollectionError(f"collection {stored.name!r} is gone")
             stored, space_id = seen, seen.space_id
@@ -257,7 +258,7 @@ async def import_collection(
             )
         if header.fields["profile_version"] not in versions:
             raise InvalidRequestError(f"{file} has no profile of the version in use; nothing was imported")
-        await fold_within(connection, collection_id)
+        await fold_statistics(CollectionPlace(database, tenant_id, collection_id, connection))
     items, has_records, rows_of_file = seen[store.ITEM], header.has_records, dict(header.rows)
     return Moved(
         collection=target_name, file=file, items=items, vectors=vectors, has_records=has_records, rows=rows_of_file

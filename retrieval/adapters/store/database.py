@@ -342,14 +342,21 @@ class CollectionPlace(NamedTuple):
     database: Database
     tenant_id: int
     collection_id: int
+    connection: Connection | None = None
+    """The connection of the transaction that statements are a part of; None: each has a transaction of its own."""
 
     async def read(self, statement: Compiled, settings: _Settings = _NO_SETTINGS, /, **values: Any) -> list[Row]:
         """Run a statement with these values and a parameter ``collection_id``, as ``Database.read`` does."""
         bound = statement.bind(collection_id=self.collection_id, **values)
+        if self.connection is not None:
+            cursor = await self.connection.execute(bound.text.encode(), bound.parameters)
+            return await cursor.fetchall() if cursor.description else []
         return await self.database.read(self.tenant_id, bound, settings)
 
     async def write(self, statement: Compiled, /, **values: Any) -> list[Row]:
         """Run a statement with these values and a parameter ``collection_id``, as ``Database.write`` does."""
+        if self.connection is not None:
+            return await self.read(statement, **values)
         return await self.database.write(self.tenant_id, statement.bind(collection_id=self.collection_id, **values))
 
 

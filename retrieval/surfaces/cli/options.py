@@ -212,7 +212,7 @@ async def profile_named(collection: Collection, name: str) -> Profile:
     from retrieval.services.compare import named_profile
 
     handle = handle_of(collection)
-    database, tenant_id, _ = await handle.place()
+    database, tenant_id, *_ = await handle.place()
     return (await named_profile(database, tenant_id, await collection.refresh(), name)).profile
 
 

@@ -98,13 +98,6 @@ async def collection_by_id(at: CollectionPlace) -> StoredCollection | None:
     return _from_row(rows[0]) if rows else None
 
 
-async def collection_of_snapshot(connection: Connection, tenant_id: int, collection_id: int) -> StoredCollection | None:
-    """The tenant's collection of that number as the connection's transaction sees it, or None."""
-    statement = _BY_ID.bind(tenant_id=tenant_id, collection_id=collection_id)
-    row = await (await connection.execute(statement.text.encode(), statement.parameters)).fetchone()
-    return None if row is None else _from_row(row)
-
-
 async def collection_in_space(at: CollectionPlace, space_id: int) -> StoredCollection | None:
     """The collection in that space, even if its searches use another."""
     rows = await at.read(_BY_ID, tenant_id=at.tenant_id, space_id=space_id)

@@ -153,12 +153,7 @@ async def hold_memories(connection: Connection, collection_id: int, ids: Sequenc
     cursor = await connection.execute(_HOLD, {"collection_id": collection_id, "item_ids": list(ids)})
     # An item that was removed and stored again meanwhile exists, but is not locked.
     locked_ids = [row[0] for row in await cursor.fetchall()]
-    return await visible_memories(connection, collection_id, locked_ids)
-
-
-async def visible_memories(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
-    """The memories of those ids that exist, by id, as the transaction sees them, not locked."""
-    rows = await connection.rows(_READ.text, {"collection_id": collection_id, "item_ids": list(ids)})
+    rows = await connection.rows(_READ.text, {"collection_id": collection_id, "item_ids": locked_ids})
     return {row[0]: _memory(row) for row in rows}
 
 

@@ -131,13 +131,6 @@ async def read_definition(at: CollectionPlace, version: int) -> Mapping[str, Any
     return rows[0][0] if rows else None
 
 
-async def definition_within(connection: Connection, collection_id: int, version: int) -> Mapping[str, Any] | None:
-    """The definition of a version, read within a transaction; None: there is no such version."""
-    values = {"collection_id": collection_id, "version": version}
-    row = await (await connection.execute(_DEFINITION.text.encode(), values)).fetchone()
-    return None if row is None else row[0]
-
-
 async def latest_models(at: CollectionPlace, *, most: int = 20) -> list[StoredModel]:
     """The latest versions, the newest first."""
     rows = await at.read(_LATEST, most=most)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import CollectionPlace, Connection
+from retrieval.adapters.store.database import CollectionPlace
 
 _log = logging.getLogger(__name__)
 
@@ -33,11 +33,6 @@ _ARE_OFF = Compiled(f"SELECT EXISTS ({_WEIGHTS_OFF}) OR EXISTS ({_CHANGED})")
 async def fold_statistics(at: CollectionPlace) -> None:
     """Add the differences that writers have left to the collection's statistics, which are then exact."""
     await at.write(_FOLD)
-
-
-async def fold_within(connection: Connection, collection_id: int) -> None:
-    """Do the same in this transaction."""
-    await connection.execute(_FOLD.text.encode(), {"collection_id": collection_id})
 
 
 def weights_off(collection_ids: Sequence[int]) -> Compiled:
