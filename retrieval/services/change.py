@@ -62,7 +62,7 @@ async def remove(at: CollectionPlace, item_id: str, version: str) -> tuple[int, 
     async with at.database.transaction(at.tenant_id) as connection:
         former = await store.hold_item(connection, at.collection_id, item_id)
         check_version(item_id, former.version if former else None, version)
-        return (0, None) if former is None else await store.delete_items(connection, at.collection_id, [item_id])
+        return (0, None) if former is None else await store.remove_items(at._replace(connection=connection), [item_id])
 
 
 Decide = Callable[[str, Item | None], Item | None]
@@ -152,7 +152,8 @@ async def _write(
         unchanged = [after.item_id for before, after in known if before.content_hash == after.content_hash]
         await store.touch_items(connection, collection.collection_id, unchanged)
     if removed:
-        _, after = await store.delete_items(connection, collection.collection_id, removed)
+        place = CollectionPlace(writer.database, writer.tenant_id, collection.collection_id, connection)
+        _, after = await store.remove_items(place, removed)
         settled = after if settled is None else replace(after, has_new_fields=settled.has_new_fields)
     return settled
 

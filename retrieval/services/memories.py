@@ -305,7 +305,8 @@ class MemoryWriter:
             written = await write_items(connection, ItemWrite(collection_id, fresh, self._collection.space_id))
             report += AddReport(settled=written.settled)
         if replaced:
-            report += AddReport(settled=await archive_items(connection, collection_id, replaced))
+            place = CollectionPlace(self.writer.database, self.writer.tenant_id, collection_id, connection)
+            report += AddReport(settled=await archive_items(place, replaced))
             await store.hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
         created = await store.write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, former_texts)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retrieval import Collection, Context, Feedback, Platform
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.items import archive_items
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.items.collection import Neighbours
@@ -33,8 +34,7 @@ async def fill(platform: Platform, name: str = "docs", neighbours: Neighbours | 
     ])  # fmt: skip
     stored = await collection.refresh()
     assert stored.space is not None
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        await archive_items(connection, stored.collection_id, ["i29"])
+    await archive_items(CollectionPlace(platform.database, platform.tenant_id, stored.collection_id), ["i29"])
     # A collection that moved has weights by the exact average length.
     await run_job(platform.workplace, job_named("reindex"), JobTarget(platform.tenant_id, stored))
     exploring = Exploration(policy=PolicyName.UNCERTAINTY_BONUS)

@@ -49,8 +49,8 @@ _WRITE_VECTORS = Compiled(
     "SELECT write_vectors(%(collection)s::bigint, %(space)s::bigint, %(ids)s, %(vectors)s, %(text_hashes)s)", keep=0
 )
 _SETTLE = Compiled("SELECT settle_statistics(%(collection_id)s::bigint, %(written)s::integer)")
-_REMOVE = Compiled("SELECT * FROM remove_items(%(collection)s::bigint, %(ids)s)", keep=0)
-_ARCHIVE = Compiled("SELECT archive_items(%(collection)s::bigint, %(ids)s)", keep=0)
+_REMOVE = Compiled("SELECT * FROM remove_items(%(collection_id)s::bigint, %(ids)s)", keep=0)
+_ARCHIVE = Compiled("SELECT archive_items(%(collection_id)s::bigint, %(ids)s)", keep=0)
 
 
 def _select(*columns: str) -> Compiled:
@@ -282,27 +282,15 @@ async def flush_terms(connection: Connection, schema: str) -> None:
     await connection.execute(index.format(sql.Literal(f"{quote_identifier(schema)}.item_terms_lexemes_idx")))
 
 
-async def archive_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> Settled:
+async def archive_items(at: CollectionPlace, ids: Sequence[str]) -> Settled:
     """Archive the items: they are kept, and no search finds them."""
-    statement = _ARCHIVE.bind(collection=collection_id, ids=texts(ids))
-    return Settled((await _only_row(connection, statement))[0])
-
-
-async def delete_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> tuple[int, Settled]:
-    """Remove the items with their terms and vectors, as a part of a transaction; returns their number."""
-    removed, drift = await _only_row(connection, _REMOVE.bind(collection=collection_id, ids=texts(ids)))
-    return int(removed), Settled(drift)
+    return Settled((await at.write(_ARCHIVE, ids=texts(ids)))[0][0])
 
 
 async def remove_items(at: CollectionPlace, ids: Sequence[str]) -> tuple[int, Settled]:
-    """Remove the items in a transaction of its own, in one round trip."""
-    statement = _REMOVE.bind(collection=at.collection_id, ids=texts(ids))
-    removed, drift = (await at.database.write(at.tenant_id, statement))[0]
+    """Remove the items with their terms and vectors; returns their number."""
+    removed, drift = (await at.write(_REMOVE, ids=texts(ids)))[0]
     return int(removed), Settled(drift)
-
-
-async def _only_row(connection: Connection, statement: Compiled) -> tuple[Any, ...]:
-    return (await run_together(connection, [statement]))[0].rows()[0]
 
 
 _READ = _select(*ITEM_FIELDS)

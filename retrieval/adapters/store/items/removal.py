@@ -7,7 +7,7 @@ from datetime import datetime
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection
-from retrieval.adapters.store.items.items import delete_items, hold_items, hold_writers
+from retrieval.adapters.store.items.items import hold_items, hold_writers, remove_items
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 
 # Exclusive, as for every change of events' weights; and first, because feedback takes this lock before any other.
@@ -70,7 +70,7 @@ async def forget_items(at: CollectionPlace, pseudonyms: dict[str, str], expired_
         await connection.execute(_HOLD_TOTALS, (at.collection_id,))
         await connection.execute(_HOLD_MEMORIES, (at.collection_id, locked_ids, locked_ids))
         await connection.execute(_FORGET_FACETS, {"id": at.collection_id, "ids": locked_ids})
-        await delete_items(connection, at.collection_id, locked_ids)
+        await remove_items(at._replace(connection=connection), locked_ids)
         await connection.execute(
             _FORGET, (at.collection_id, locked_ids, [pseudonyms[item_id] for item_id in locked_ids])
         )
@@ -127,7 +127,7 @@ async def remove_next_items(at: CollectionPlace, most: int) -> int:
     """
     async with at.database.transaction(at.tenant_id) as connection:
         rows = await connection.rows(_NEXT_ITEMS, (at.collection_id, most))
-        return (await delete_items(connection, at.collection_id, [row[0] for row in rows]))[0] if rows else 0
+        return (await remove_items(at._replace(connection=connection), [row[0] for row in rows]))[0] if rows else 0
 
 
 async def remove_records(at: CollectionPlace, most: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from retrieval import Collection, Item, Platform, connect
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items import collections as stored_collections
 from retrieval.adapters.store.items import items
 from retrieval.adapters.store.items.items import ItemWrite, write_items
@@ -250,11 +251,8 @@ async def test_items_are_removed_while_an_attribute_is_declared(platform: Platfo
 
     async def remove() -> None:
         await is_declared.wait()
-        async with platform.database.transaction(platform.tenant_id) as connection:
-            if what == "archive":
-                await items.archive_items(connection, number, ["3"])
-            else:
-                await items.delete_items(connection, number, ["3"])
+        place = CollectionPlace(platform.database, platform.tenant_id, number)
+        await (items.archive_items if what == "archive" else items.remove_items)(place, ["3"])
 
     await asyncio.wait_for(asyncio.gather(declare(), remove()), 30)
     hits = await collection.search("disk", where={"priority": "High"}, limit=50)

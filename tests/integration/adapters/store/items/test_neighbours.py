@@ -16,8 +16,9 @@ import pytest
 
 from retrieval import Collection, Platform
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.collections import reindex_windows, store_neighbours
-from retrieval.adapters.store.items.items import delete_items, hold_items, vectors_statement
+from retrieval.adapters.store.items.items import hold_items, remove_items, vectors_statement
 from retrieval.adapters.store.round_trip import run_together
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import TextRole
@@ -199,8 +200,7 @@ async def test_a_change_writes_exactly_the_neighbours_concerned(
     # Otherwise the collection would recompute all weights, because few items have another average length.
     if change is None:
         del items["a4"]
-        async with platform.database.transaction(platform.tenant_id) as writing:
-            await delete_items(writing, stored.collection_id, ["a4"])
+        await remove_items(CollectionPlace(platform.database, platform.tenant_id, stored.collection_id), ["a4"])
     else:
         items[change.item_id] = change
         embedder = platform.workplace.embedder_of(platform.tenant_id, stored.space)
@@ -392,7 +392,7 @@ async def test_a_setting_and_who_removes_an_item_do_not_wait_for_each_other_cros
             await hold_items(forgetting, number, ["a1"])
             setting = asyncio.create_task(collection.set_neighbours(SETTING))
             await until_somebody_waits(platform)
-            await delete_items(forgetting, number, ["a1"])
+            await remove_items(CollectionPlace(platform.database, platform.tenant_id, number, forgetting), ["a1"])
         assert await setting == 2
 
 
