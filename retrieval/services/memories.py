@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from retrieval.adapters.store.database import CollectionPlace, Connection, despite_deadlocks
 from retrieval.adapters.store.items import memories as store
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
+from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, stored_hashes, write_items
 from retrieval.adapters.store.items.removal import expired_memories, forget_items, memories_of, uncache_texts
 from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
@@ -231,7 +231,7 @@ class MemoryWriter:
 
         async def remember(connection: Connection) -> tuple[list[SettledFact], AddReport, list[Item]] | None:
             await store.hold_fingerprint(connection, collection_id, receipt.memory_id)
-            is_known = bool(await known_hashes(connection, collection_id, [receipt.memory_id]))
+            is_known = bool(await stored_hashes(self._within(connection), [receipt.memory_id]))
             if is_known and not again:
                 return None
             plan = await self._plan(connection, facts, now)
@@ -268,6 +268,9 @@ class MemoryWriter:
     def _collection(self) -> StoredCollection:
         return self.writer.collection
 
+    def _within(self, connection: Connection) -> CollectionPlace:
+        return CollectionPlace(self.writer.database, self.writer.tenant_id, self._collection.collection_id, connection)
+
     async def _atomically(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """The result of the work in one transaction, which is done again if the server ended it by a deadlock."""
 
@@ -293,8 +296,9 @@ class MemoryWriter:
         collection_id = self._collection.collection_id
         items = [memory.item() for memory in memories]
         await self.writer.check(items)
-        known = await known_hashes(connection, collection_id, [item.item_id for item in items])
-        fresh = [item for item in items if known.get(item.item_id) != item.content_hash]
+        known = await stored_hashes(self._within(connection), [item.item_id for item in items])
+        hashes = {item_id: stored.content_hash for item_id, stored in known.items()}
+        fresh = [item for item in items if hashes.get(item.item_id) != item.content_hash]
         former_texts = list[str]()
         report = AddReport()
         if fresh:
@@ -305,8 +309,7 @@ class MemoryWriter:
             written = await write_items(connection, ItemWrite(collection_id, fresh, self._collection.space_id))
             report += AddReport(settled=written.settled)
         if replaced:
-            place = CollectionPlace(self.writer.database, self.writer.tenant_id, collection_id, connection)
-            report += AddReport(settled=await archive_items(place, replaced))
+            report += AddReport(settled=await archive_items(self._within(connection), replaced))
             await store.hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
         created = await store.write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, former_texts)
@@ -353,11 +356,10 @@ class MemoryWriter:
         Only that memory is locked: two transactions that lock memories which they may not join could wait for each
         other.
         """
-        if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
+        if not duplicates or await stored_hashes(self._within(connection), [memory.memory_id]):
             return None
         collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
-        place = CollectionPlace(self.writer.database, self.writer.tenant_id, collection_id, connection)
-        known = await store.read_memories(place, ids)
+        known = await store.read_memories(self._within(connection), ids)
         targets = [key for key in ids if key in known and _is_target(known[key], memory, look)]
         held = await store.hold_memories(connection, collection_id, targets[:1]) if targets else {}
         return next((target for target in held.values() if _is_target(target, memory, look)), None)

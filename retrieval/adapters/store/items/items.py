@@ -77,12 +77,6 @@ async def stored_hashes(at: CollectionPlace, item_ids: Sequence[str]) -> dict[st
     }
 
 
-async def known_hashes(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, bytes]:
-    """The content hashes of those items that are stored, as a transaction sees the items."""
-    rows = await connection.rows(_HASHES.text, {"collection_id": collection_id, "item_ids": list(item_ids)})
-    return {row[0]: bytes(row[1]) for row in rows}
-
-
 @dataclass(frozen=True, slots=True)
 class Settled:
     """The state of a collection after a write."""
