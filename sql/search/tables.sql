@@ -13,7 +13,7 @@ CREATE TABLE item_terms (
     FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
 ) WITH (toast_tuple_target = 8160);
 -- With fastupdate, because inserting many entries of a word together takes a fifth of the time and of the log. Writers
--- keep the pending list short (retrieval/adapters/store/items).
+-- keep the pending list short (index_terms).
 CREATE INDEX item_terms_lexemes_idx ON item_terms USING gin (lexemes);
 
 CREATE TABLE term_statistics (

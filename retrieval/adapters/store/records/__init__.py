@@ -1,1 +1,1 @@
-"""Records: searches, runs of jobs, and figures about them."""
+"""Recorded searches, and figures about them."""
