@@ -12,7 +12,7 @@ from retrieval.collection import Collection
 from retrieval.domain import errors
 from retrieval.domain.checks import is_whole
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
-from retrieval.surfaces.langchain.bridge import Bridge
+from retrieval.surfaces.langchain.bridge import Bridge, blocking
 from retrieval.sync import SyncCollection
 
 
@@ -25,21 +25,17 @@ class RetrievalEmbeddings(Embeddings):
     def __init__(self, collection: Collection | SyncCollection) -> None:
         self._bridge: Bridge[Collection] = Bridge(collection)
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text, as of stored items with these texts."""
-        return self._bridge.run(self._embed, texts, TextRole.DOCUMENT)
-
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The async form of ``embed_documents``."""
+        """One vector per text, as of stored items with these texts."""
         return await self._bridge.arun(self._embed, texts, TextRole.DOCUMENT)
 
-    def embed_query(self, text: str) -> list[float]:
-        """The query vector of a search for the text."""
-        return self._bridge.run(self._embed, [text], TextRole.QUERY)[0]
+    embed_documents = blocking(aembed_documents)
 
     async def aembed_query(self, text: str) -> list[float]:
-        """The async form of ``embed_query``."""
+        """The query vector of a search for the text."""
         return (await self._bridge.arun(self._embed, [text], TextRole.QUERY))[0]
+
+    embed_query = blocking(aembed_query)
 
     def space(self) -> EmbeddingSpace:
         """The collection's embedding space."""

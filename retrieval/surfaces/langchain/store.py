@@ -34,7 +34,7 @@ from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import MAX_LISTED, latest, paths
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.surfaces.langchain.bridge import Bridge, log_notes
+from retrieval.surfaces.langchain.bridge import Bridge, blocking, log_notes
 from retrieval.surfaces.langchain.store_items import (
     EXPIRES_AT,
     NAMESPACE,
@@ -119,31 +119,24 @@ class RetrievalStore(BaseStore):
         self._waiting: list[_Write] = []
         self._writer: asyncio.Task[None] | None = None
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation, in order: reads see the state before the batch, then all puts are done.
-
-        Either all puts are made or none; of several puts of one key the last counts. Raises ``InvalidRequestError`` (a
-        ``ValueError``) for an operation that cannot be understood, and the platform's other errors.
-        """
-        return self._bridge.run(self._run, list(ops))
-
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The async form of ``batch``; the puts of tasks that come together are stored together."""
+        """The result of each operation, in order. Reads see the state before the batch; then all puts are stored.
+
+        All puts are stored, or none; of several puts with one key the last counts. The puts of concurrent calls are
+        stored together. Raises ``InvalidRequestError`` (a ``ValueError``) for an invalid operation, before anything is
+        read or written, and the platform's other errors.
+        """
         return await self._bridge.arun(self._run, list(ops))
 
-    def sweep_ttl(self) -> int:
-        """Remove the expired items; returns their number."""
-        return self._bridge.run(self._sweep)
+    batch = blocking(abatch)
 
     async def asweep_ttl(self) -> int:
-        """The async form of ``sweep_ttl``."""
+        """Remove the expired items; returns their number."""
         return await self._bridge.arun(self._sweep)
 
-    async def _run(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation. Reads see the state before the batch; of puts with one key the last counts.
+    sweep_ttl = blocking(asweep_ttl)
 
-        Raises ``InvalidRequestError`` before anything is read or written, if an operation cannot be understood.
-        """
+    async def _run(self, ops: Iterable[Op]) -> list[Result]:
         each, now = list(map(checked_operation, ops)), self._wall_clock()
         changes = _changes(each, self._fields, now)
         got = await self._got([op for op in each if isinstance(op, GetOp)], now)

@@ -9,7 +9,6 @@ from inspect import signature
 from typing import Any, Self
 from uuid import UUID, uuid4
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -29,7 +28,7 @@ from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegNa
 from retrieval.domain.search.profile_parts import Combination, Learned, check_share
 from retrieval.domain.search.signals import VectorSimilarity
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.surfaces.langchain.bridge import Bridge, log_notes
+from retrieval.surfaces.langchain.bridge import Bridge, blocking, log_notes
 from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
 from retrieval.surfaces.langchain.metadata_filters import of_metadata
 from retrieval.sync import SyncCollection, SyncPlatform, connect
@@ -157,16 +156,15 @@ class RetrievalVectorStore(VectorStore):
         """The collection's embedder."""
         return RetrievalEmbeddings(self.collection)
 
-    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """Store documents and give their ids: of ``ids``, or else their own, or else new ones; known ids are replaced.
+    async def aadd_documents(self, /, documents: list[Document], **kwargs: Any) -> list[str]:
+        """Store documents and return their ids: those of ``ids``, or else their own, or else new ones.
 
-        A document that cannot be embedded now is stored, found by its words, and embedded later.
+        A document with an existing id is replaced. A document that cannot be embedded now is stored, found by its
+        words, and embedded later.
         """
-        return self._bridge.run(self._added, documents, **kwargs)
-
-    async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """The async form of ``add_documents``."""
         return await self._bridge.arun(self._added, documents, **kwargs)
+
+    add_documents = blocking(aadd_documents)
 
     def add_texts(
         self,
@@ -176,7 +174,7 @@ class RetrievalVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Store texts, each with its metadata and id. See ``add_documents``."""
+        """Store texts, each with its metadata and id. See ``aadd_documents``."""
         return self.add_documents(_documents(texts, metadatas), ids=ids, **kwargs)
 
     async def aadd_texts(
@@ -190,98 +188,69 @@ class RetrievalVectorStore(VectorStore):
         """The async form of ``add_texts``."""
         return await self.aadd_documents(_documents(texts, metadatas), ids=ids, **kwargs)
 
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The documents of those ids that exist, in the order of the ids."""
-        return self._bridge.run(self._got, ids)
-
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The async form of ``get_by_ids``."""
+        """The documents of those ids that exist, in the order of the ids."""
         return await self._bridge.arun(self._got, ids)
 
-    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
-        return self._bridge.run(self._deleted, ids, **kwargs)
+    get_by_ids = blocking(aget_by_ids)
 
-    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """The async form of ``delete``."""
+    async def adelete(self, /, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
         return await self._bridge.arun(self._deleted, ids, **kwargs)
 
-    def similarity_search(
-        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
-    ) -> list[Document]:  # fmt: skip
-        """The best documents for the words, by the collection's profile."""
-        return self._bridge.run(self._found, by_profile, query, k, filter, **kwargs)
+    delete = blocking(adelete)
 
     async def asimilarity_search(
-        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+        self, /, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[Document]:  # fmt: skip
-        """The async form of ``similarity_search``."""
+        """The best documents for the words, by the collection's profile."""
         return await self._bridge.arun(self._found, by_profile, query, k, filter, **kwargs)
 
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
-    ) -> list[tuple[Document, float]]:  # fmt: skip
-        """The same as ``similarity_search``, with scores: higher is better, comparable within one search only."""
-        return self._bridge.run(self._scored, by_profile, query, k, filter, **kwargs)
+    similarity_search = blocking(asimilarity_search)
 
     async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+        self, /, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[tuple[Document, float]]:  # fmt: skip
-        """The async form of ``similarity_search_with_score``."""
+        """The same as ``asimilarity_search``, with scores: higher is better, comparable within one search only."""
         return await self._bridge.arun(self._scored, by_profile, query, k, filter, **kwargs)
 
-    def similarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
-    ) -> list[Document]:  # fmt: skip
-        """The best documents for a vector of shape (dimensions,)."""
-        return self._bridge.run(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
+    similarity_search_with_score = blocking(asimilarity_search_with_score)
 
     async def asimilarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
+        self, /, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
     ) -> list[Document]:  # fmt: skip
-        """The async form of ``similarity_search_by_vector``."""
+        """The best documents for a vector of shape (dimensions,)."""
         return await self._bridge.arun(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
 
-    def max_marginal_relevance_search(
-        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    similarity_search_by_vector = blocking(asimilarity_search_by_vector)
+
+    async def amax_marginal_relevance_search(
+        self, /, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Documents that are relevant and differ from one another: see ``retrieval.domain.search.diversity``.
 
-        ``fetch_k`` are the candidates of each leg; ``lambda_mult``, 0 to 1, is the share of relevance.
+        ``fetch_k`` is the number of candidates of each leg; ``lambda_mult``, 0 to 1, is the share of relevance.
         """
-        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return self._bridge.run(self._found, by_difference, query, k, **options)
-
-    async def amax_marginal_relevance_search(
-        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """The async form of ``max_marginal_relevance_search``."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return await self._bridge.arun(self._found, by_difference, query, k, **options)
 
-    def max_marginal_relevance_search_by_vector(
-        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """The same as ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
-        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return self._bridge.run(self._found, by_difference, _numbers(embedding), k, **options)
+    max_marginal_relevance_search = blocking(amax_marginal_relevance_search)
 
     async def amax_marginal_relevance_search_by_vector(
-        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+        self, /, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """The async form of ``max_marginal_relevance_search_by_vector``."""
+        """The same as ``amax_marginal_relevance_search``, for a vector of shape (dimensions,)."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return await self._bridge.arun(self._found, by_difference, _numbers(embedding), k, **options)
 
-    def _similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        return self._bridge.run(self._scored, by_similarity, query, k, **kwargs)
+    max_marginal_relevance_search_by_vector = blocking(amax_marginal_relevance_search_by_vector)
 
     async def _asimilarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
+        self, /, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         return await self._bridge.arun(self._scored, by_similarity, query, k, **kwargs)
+
+    _similarity_search_with_relevance_scores = blocking(_asimilarity_search_with_relevance_scores)
 
     @classmethod
     def from_texts(
@@ -530,27 +499,20 @@ class RetrievalRetriever(BaseRetriever):
     def model_post_init(self, context: Any, /) -> None:
         """Raise ``InvalidRequestError`` for anything but a collection."""
         super().model_post_init(context)
-        self._bridge()
+        _ = self._bridge
 
+    @property
     def _bridge(self) -> Bridge[Collection]:
         """The bridge, created for each call because ``collection`` may have changed, as in a copy."""
         return Bridge[Collection](self.collection)
 
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
-    ) -> list[Document]:
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **kwargs: Any) -> list[Document]:
         del run_manager  # LangChain gives it to every retriever
-        bridge = self._bridge()
-        return bridge.run(self._found, bridge.twin, query, **kwargs)
+        return await self._bridge.arun(self._found, query, **kwargs)
 
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
-    ) -> list[Document]:
-        del run_manager  # LangChain gives it to every retriever
-        bridge = self._bridge()
-        return await bridge.arun(self._found, bridge.twin, query, **kwargs)
+    _get_relevant_documents = blocking(_aget_relevant_documents)
 
-    async def _found(self, collection: Collection, query: str, **kwargs: Any) -> list[Document]:
+    async def _found(self, query: str, **kwargs: Any) -> list[Document]:
         given: dict[str, Any] = (
             {"k": self.k, "explain": self.explain, "context": self.context} | self.search_kwargs | kwargs
         )
@@ -559,5 +521,5 @@ class RetrievalRetriever(BaseRetriever):
         condition = every_of(
             self.where, *(arguments.get(name) for arguments in (self.search_kwargs, kwargs) for name in _CONDITIONS)
         )
-        result = await by_profile(collection, query, self.k if k is None else k, condition, **options)
+        result = await by_profile(self._bridge.twin, query, self.k if k is None else k, condition, **options)
         return documents_of(result, explain=self.explain if explain is None else explain)
