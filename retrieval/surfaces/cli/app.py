@@ -62,13 +62,6 @@ class LineHandler(logging.Handler):
         print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def configure_logging(*, debug: bool) -> None:
-    """Send the process's log records to standard error as lines."""
-    root = logging.getLogger()
-    root.handlers[:] = [LineHandler(debug=debug)]
-    root.setLevel(logging.INFO if debug else logging.WARNING)
-
-
 _PANELS = {
     "Store and find": "ingest import-langchain search complete passages collections items memories tickets",
     "Serve": "serve keys mcp session-start session-end",
@@ -179,7 +172,9 @@ def options(
         typer.echo(f"retrieval {number}" if number else "retrieval, run from its sources without being installed")
         raise typer.Exit
     PROGRAM.set(ProgramOptions(tenant, debug=debug))
-    configure_logging(debug=debug)
+    root = logging.getLogger()
+    root.handlers[:] = [LineHandler(debug=debug)]
+    root.setLevel(logging.INFO if debug else logging.WARNING)
     if context.invoked_subcommand not in errors.HOOKS:
         _warn_unknown_variables()
     if context.invoked_subcommand is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, command, group, option
+from retrieval.surfaces.cli.options import CollectionName, RetrievalId, command, group, option
 from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened, opened_collection
 
@@ -42,21 +42,20 @@ def list_retrievals(
     limit: Annotated[int, option("N", "Searches, 1 to 1000.", "--limit", "-n")] = 20,
     session: Annotated[str, option("NAME", "Only of that session.")] = "",
     before: Annotated[str | None, option("RETRIEVAL_ID", "Only those before that one: the next page.")] = None,
-    as_json: Json = False,
 ) -> None:
     """List the recorded searches of a collection, the newest first."""
     with opened_collection(collection) as (target, wait):
         found = wait(target.retrievals(limit=limit, before=before, session=session))
     nothing = "no search is recorded, or none of that session"
-    print_answer(found, list(map(summary_line, found)) or nothing, as_json=as_json)
+    print_answer(found, list(map(summary_line, found)) or nothing)
 
 
 @command(retrievals, "retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193")
-def show(*, retrieval_id: RetrievalId, as_json: Json = False) -> None:
+def show(*, retrieval_id: RetrievalId) -> None:
     """Show a recorded search: its situation, its times, and its hits with their propensities."""
     with opened() as (platform, wait):
         recorded = wait(platform.retrieval(retrieval_id))
-    print_answer(recorded, lines(recorded), as_json=as_json)
+    print_answer(recorded, lines(recorded))
 
 
 def summary_line(summary: RetrievalSummary) -> str:
@@ -90,7 +89,6 @@ def replay(
     collection: Annotated[
         str | None, option("NAME", "Only if the search was in this collection.", "--collection", "-c")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Recompute a recorded ranking, and show where and why today's answer differs.
 
@@ -100,7 +98,7 @@ def replay(
         if collection is not None:
             wait(platform.collection(collection, create=False))
         result = wait(platform.replay(retrieval_id, collection))
-    print_answer(result, replay_lines(result), as_json=as_json)
+    print_answer(result, replay_lines(result))
 
 
 def replay_lines(result: Replay) -> Iterator[str | Table]:

@@ -12,7 +12,7 @@ import typer
 from retrieval.adapters.extras import require_extra
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
-from retrieval.surfaces.cli.options import PROGRAM, command, flag, option, program_settings
+from retrieval.surfaces.cli.options import PROGRAM, command, flag, option, program_settings, wants_json
 from retrieval.surfaces.cli.output import print_json_line, show
 from retrieval.surfaces.cli.run import stop_signal
 
@@ -28,7 +28,6 @@ def serve(
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="The format of the log on standard error, a line per request.")
     ] = "text",
-    as_json: Annotated[bool, flag("Print the address as JSON, on one line.", "--json")] = False,
 ) -> None:
     """Serve everything over HTTP: collections, search, feedback, tickets.
 
@@ -49,7 +48,7 @@ def serve(
     configure_service_logging(settings, as_json=log_format == "json", debug=PROGRAM.get().debug)
 
     def announce(url: str) -> None:
-        if as_json:
+        if wants_json():
             print_json_line({"url": url})
             return
         show(f"serving at {url} (API reference: {url}/docs)")
@@ -103,9 +102,6 @@ def mcp(
         str, option("NAME", "The collection of principles; made if missing.", "--collection", "-c")
     ] = "principles",
     memories: Annotated[str, option("NAME", "The collection of memories; made if missing.", "--memories")] = "memories",
-    as_json: Annotated[
-        bool, flag("Print the address as JSON; over stdio only the protocol is printed.", "--json")
-    ] = False,
 ) -> None:
     """Serve collections, memories and principles to agents, by MCP.
 
@@ -132,7 +128,7 @@ def mcp(
     offer = offer.read_only() if read_only else offer
 
     def announce(url: str) -> None:
-        if as_json:
+        if wants_json():
             print_json_line({"url": url})
         else:
             show(f"serving {', '.join(offer.groups)} at {url}")

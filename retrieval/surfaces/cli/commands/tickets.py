@@ -12,7 +12,7 @@ from retrieval.domain.checks import refusal_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, argument, command, group, option, vector_file
+from retrieval.surfaces.cli.options import argument, command, group, option, vector_file
 from retrieval.surfaces.cli.output import field_rows, print_answer, table
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
@@ -105,7 +105,6 @@ def search(
     exclude_ids: Exclude = None,
     exclude_self: Annotated[str | None, option("ID", "The ticket itself, where it is stored.")] = None,
     collection: CollectionOption = None,
-    as_json: Json = False,
 ) -> None:
     """Find the tickets most similar to a new one."""
     from retrieval.apps.tickets import RetrievalRequest
@@ -121,7 +120,7 @@ def search(
         raise typer.BadParameter("give it, --description, --query-text or --query-embedding", param_hint="TITLE")
     with _opened_service(collection) as (service, wait):
         response = wait(service.process(request))
-    print_answer(response.model_dump(mode="json"), response_lines(response), as_json=as_json)
+    print_answer(response.model_dump(mode="json"), response_lines(response))
 
 
 @command(
@@ -146,7 +145,6 @@ def preview(
     as_of: AsOf = None,
     exclude_ids: Exclude = None,
     collection: CollectionOption = None,
-    as_json: Json = False,
 ) -> None:
     """Rank the same tickets under several weightings; show which move, and why.
 
@@ -161,23 +159,23 @@ def preview(
     )  # fmt: skip
     with _opened_service(collection) as (service, wait):
         previews = wait(service.preview_search(title, description or "", domain, config))
-    print_answer(previews.model_dump(mode="json"), preview_lines(previews), as_json=as_json)
+    print_answer(previews.model_dump(mode="json"), preview_lines(previews))
 
 
 @command(tickets, "retrieval tickets stats")
-def stats(*, collection: CollectionOption = None, as_json: Json = False) -> None:
+def stats(*, collection: CollectionOption = None) -> None:
     """Count the vectors, and the tickets of each domain."""
     with _opened_service(collection) as (service, wait):
         facts = wait(service.get_index_stats())
-    print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
+    print_answer(facts, table(["", ""], field_rows(facts)))
 
 
 @command(tickets, "retrieval tickets health")
-def health(*, collection: CollectionOption = None, as_json: Json = False) -> None:
+def health(*, collection: CollectionOption = None) -> None:
     """Check whether tickets can be found; the exit code is 1 if they cannot."""
     with _opened_service(collection) as (service, wait):
         facts = wait(service.health_check())
-    print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
+    print_answer(facts, table(["", ""], field_rows(facts)))
     if facts["status"] != "healthy":
         raise typer.Exit(FAILED)
 
