@@ -238,6 +238,18 @@ def empty(text: str, *more: h.Node) -> h.Element:
     return h.div(".empty")[h.p[text], *more]
 
 
+def text_field(name: str, label: str, value: str, *, kind: str = "text", **more: str) -> h.Element:
+    """An input of one line with its label."""
+    key = f"field-{name.replace('.', '-')}"
+    return h.div[h.label(for_=key)[label], h.input(f"#{key}", type=kind, name=name, value=value, **more)]
+
+
+def text_area(name: str, label: str, content: str, **more: str) -> h.Element:
+    """An input of several lines with its label; a browser drops a line break at the beginning of the content."""
+    key = f"field-{name}"
+    return h.div[h.label(for_=key)[label], h.textarea(f"#{key}", name=name, **more)[f"\n{content}"]]
+
+
 def table(
     columns: Iterable[str], rows: Iterable[Iterable[h.Node]], *, caption: str, numbers: Iterable[str] = ()
 ) -> h.Element:

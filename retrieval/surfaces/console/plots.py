@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import htpy as h
+from psycopg.sql import Literal
 
 from retrieval.domain.records.analytics import AnalyticsTable
 from retrieval.surfaces.console.frame import shown_value, table
@@ -255,8 +256,7 @@ def sql_to_copy(sql: str) -> h.Element:
 
 def literal(text: str) -> str:
     """A text as an SQL literal, for a statement that the console displays and never runs."""
-    escaped = text.replace("'", "''")
-    return f"E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{escaped}'"
+    return Literal(text).as_string().strip()
 
 
 LISTS = frozenset({"losses", "queries", "rated", "recall", "unused_items", "usage"})

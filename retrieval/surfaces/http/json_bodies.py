@@ -106,7 +106,7 @@ def object_of(name: str, text: str | None) -> dict[str, Any]:
     except JSONTextError as error:
         raise InvalidRequestError(f"the parameter {name} cannot be read: {error}") from None
     if not isinstance(value, dict):
-        raise InvalidRequestError(f"the parameter {name} must be a JSON object, percent-encoded, not {text!r:.80}")
+        raise InvalidRequestError(f"the parameter {name} must be a JSON object, not {text!r:.80}")
     return value
 
 
