@@ -65,7 +65,7 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
     A server that listens on every address does not know its names unless they are given; without them only the token
     that it then requires keeps such pages out.
     """
-    everywhere = not is_local(host) and is_unspecified(host)
+    everywhere = is_unspecified(host)
     if everywhere and not more:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
     names = dict.fromkeys([*_LOCAL_NAMES, *([] if everywhere else [bracketed(host)]), *more])

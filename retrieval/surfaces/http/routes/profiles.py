@@ -39,10 +39,8 @@ class ProfileChange(Sent, examples=[{"profile": _PROFILE, "note": "meaning count
     def _one_of_two(self) -> Self:
         if (self.profile is None) == (self.version is None):
             raise ValueError("give profile, to store a new version, or version, to use a stored one")
-        if self.version is not None and self.note:
-            raise ValueError("note is for a new profile; leave it out with version")
-        if self.version is not None and not self.use:
-            raise ValueError("use=false is for a new profile; leave it out with version")
+        if self.version is not None and (self.note or not self.use):
+            raise ValueError("note and use are for a new profile; leave them out with version")
         return self
 
 
