@@ -27,20 +27,17 @@ if TYPE_CHECKING:
 
 
 REPEATED_SECONDS = 600.0
-"""The time during which a message is not written again."""
+"""The time during which a message is not written again; later it is, because a worker runs for months."""
 
 
 class LineHandler(logging.Handler):
-    """Writes ``warning: message`` on standard error; a message that was just written, which batches repeat, only once.
-
-    A worker runs for months: what happens again after ``REPEATED_SECONDS`` is written again.
-    """
+    """Writes ``warning: message`` on standard error, a repeated message only once in ``REPEATED_SECONDS``."""
 
     def __init__(self, *, debug: bool = False) -> None:
         super().__init__()
         self._debug = debug
         self._written: dict[str, float] = {}
-        """The time of each message that was just written."""
+        """The time of each recent message."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Passes on the package's own records from WARNING on, and libraries' errors; when debugging, everything."""

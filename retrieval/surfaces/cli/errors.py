@@ -39,7 +39,7 @@ _OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug"
 """The options that precede every command, as they are written there."""
 
 _TOO_MANY = r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)"
-"""The words of typer about arguments that the command does not have."""
+"""typer's message about arguments that the command does not have."""
 
 HOOKS = frozenset({"session-start", "session-end"})
 """The commands that an agent's sessions wait for; they always end with 0."""

@@ -123,13 +123,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Co
     width.
     """
     row_lists = [list(row) for row in rows]
-    used = [place for place in range(len(columns)) if not row_lists or any(row[place] != "" for row in row_lists)]
-    columns, row_lists = [columns[place] for place in used], [[row[place] for place in used] for row in row_lists]
+    used = [index for index in range(len(columns)) if not row_lists or any(row[index] != "" for row in row_lists)]
+    columns, row_lists = [columns[index] for index in used], [[row[index] for index in used] for row in row_lists]
     cells = [[plain(cell_text(cell)) for cell in row] for row in row_lists]
     grid = _Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for place, name in enumerate(columns):
-        numbers = name in right or (bool(row_lists) and all(is_number(row[place]) for row in row_lists))
-        widest = max((cell_len(row[place]) for row in cells), default=0)
+    for index, name in enumerate(columns):
+        numbers = name in right or (bool(row_lists) and all(is_number(row[index]) for row in row_lists))
+        widest = max((cell_len(row[index]) for row in cells), default=0)
         is_whole = name in _IDS and widest <= _LONGEST_ID
         grid.add_column(
             name,

@@ -101,8 +101,8 @@ def _recall_lines(rows: AnalyticsTable) -> h.Node:
     buckets = sorted({row["bucket"] for row in rows})
     series = [Series(bucket, [recalls.get((time, bucket)) for time in times]) for bucket in buckets]
     least = min(0.9, *recalls.values())
-    places = [f"{time:%d %b %H:%M}" for time in times]
-    return lines("Recall by measurement", places, series, least=least, most=1.0, mark=CONTRACT)
+    x_labels = [f"{time:%d %b %H:%M}" for time in times]
+    return lines("Recall by measurement", x_labels, series, least=least, most=1.0, mark=CONTRACT)
 
 
 def _going_on(visit: Visit, chosen: CollectionStatus) -> h.Node:

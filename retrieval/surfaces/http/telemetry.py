@@ -256,7 +256,7 @@ def request_id_of(header: bytes | None) -> str:
     return text if text and _SANE.fullmatch(text) else secrets.token_hex(16)
 
 
-SECRET = "[secret]"  # noqa: S105 - stands in the place of one
+SECRET = "[secret]"  # noqa: S105 - a placeholder
 
 _PARAMETER = re.compile(r"((?:ssl)?password=)('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
 _SECRETS = (

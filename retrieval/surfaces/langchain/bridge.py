@@ -29,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BEGIN_SECONDS = 10.0
-"""The time limit for a loop to begin a call; a loop that waits for the caller never begins it."""
+"""The time within which a loop must begin a call; a loop that waits for the caller never begins it."""
 
 _LOOP_UNKNOWN = (
     "the event loop of the collection is unknown: use it within the loop that opened the platform, or give a "

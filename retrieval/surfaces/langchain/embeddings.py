@@ -111,7 +111,7 @@ class LangChainEmbedder:
         except Exception as error:
             raise _embedder_error(error) from error
         try:
-            return checked_vectors(vectors, self._space, [f"text {place}" for place in range(1, len(ready) + 1)])
+            return checked_vectors(vectors, self._space, [f"text {number}" for number in range(1, len(ready) + 1)])
         except errors.InvalidVectorError as error:
             raise errors.EmbedderRejectedError(f"the vectors of {self._space.name} cannot be used: {error}") from error
 
@@ -154,7 +154,7 @@ def _number(value: object) -> int | None:
 
 
 def _embedder_error(error: Exception) -> errors.EmbedderError:
-    """The platform's error for a library's error: a refusal if the text or the call is at fault."""
+    """The platform's error for a library's error: a rejection if the text or the call is at fault."""
     if isinstance(error, errors.EmbedderError):
         return error
     status = getattr(error, "status_code", None)

@@ -59,19 +59,19 @@ from retrieval.sync import SyncCollection
 T = TypeVar("T")
 
 FIRST_HITS = 100
-"""The hits of the first search by words; each further search brings ``MAX_LIMIT`` more, without the earlier ones.
+"""The number of hits of the first search by words; each further search adds ``MAX_LIMIT`` others.
 
 The steps are the same for all pages, so that pages neither overlap nor leave anything out.
 """
 
 SWEPT_AT_ONCE = 500
-"""Expired items that one transaction removes at most."""
+"""The maximum number of expired items that one transaction removes."""
 
 _KEY = Field("item_id", is_attribute=False)
 
 
 Hit = tuple[StoredItem, float | None]
-"""An item and its score; None for an item that the words do not find."""
+"""An item and its score; None: the words do not find the item."""
 
 Changes = Mapping[str, Item | None]
 """The new state of items, by item id; None: the item is removed."""
@@ -87,15 +87,15 @@ WHOLE = ("$",)
 class RetrievalStore(BaseStore):
     """A ``BaseStore`` on the items of a collection, for ``store=`` of a compiled graph.
 
-    ``collection``: of ``retrieval.connect()`` or of ``retrieval.sync.connect()``; the methods with ``await`` and those
-    without work on both, see ``Bridge``. The collection embeds, ranks and records, by its own profile.
+    ``collection`` is one of ``retrieval.connect()`` or of ``retrieval.sync.connect()``; the async and the sync methods
+    work on both, see ``Bridge``. The collection embeds, ranks and records by its own profile.
 
-    ``index``: ``{"fields": [...]}`` names the paths of the texts that searches by words see, as LangGraph writes
-    them; without it that is the whole value. ``ttl``: ``default_ttl`` in minutes, ``refresh_on_read``, and
-    ``sweep_interval_minutes``, after which a write also removes what has expired. What has expired is never given,
-    swept or not. ``wall_clock`` tells the seconds since 1970 that times to live go by.
+    ``index``: ``{"fields": [...]}`` has the paths, in LangGraph's notation, of the texts that searches by words read;
+    without it they read the whole value. ``ttl``: ``default_ttl`` in minutes, ``refresh_on_read``, and
+    ``sweep_interval_minutes``, after which a write also removes the expired items. Expired items are never returned,
+    removed or not. ``wall_clock`` returns the seconds since 1970, for times to live.
 
-    Raises ``ConfigurationError`` for an ``index`` that it cannot keep to.
+    Raises ``ConfigurationError`` for an ``index`` with other members.
     """
 
     supports_ttl = True
@@ -169,7 +169,7 @@ class RetrievalStore(BaseStore):
                 ids, lambda _, item: None if item is None or (is_put(item) and is_expired(item, now)) else item
             )
             removed += report.removed
-            if not report.removed:  # another caller did it
+            if not report.removed:  # another caller has removed them
                 break
         return removed
 
@@ -181,11 +181,11 @@ class RetrievalStore(BaseStore):
         return [stored_item.item.item_id for stored_item in page]
 
     async def _store(self, changes: Changes) -> None:
-        """Make these changes, all or none, after those of earlier calls and together with those that wait."""
+        """Store these changes, all or none, after those of earlier calls and together with waiting ones."""
         outcome = asyncio.get_running_loop().create_future()
         self._waiting.append((changes, outcome))
         if self._writer is None or self._writer.done():
-            self._writer = in_background(self._store_waiting())  # a caller that is cancelled stops no other's changes
+            self._writer = in_background(self._store_waiting())  # a cancelled caller does not stop the others' changes
         await outcome
 
     async def _store_waiting(self) -> None:
@@ -198,10 +198,10 @@ class RetrievalStore(BaseStore):
         failure: Exception | None = None
         try:
             await self._change(changes)
-        except Exception as error:  # noqa: BLE001 - it is raised by those whose changes they are
+        except Exception as error:  # noqa: BLE001 - the calls with these changes raise it
             failure = error
         if failure is not None and len(writes) > 1 and not isinstance(failure, errors.DatabaseError):
-            for write in writes:  # one that is refused costs no other
+            for write in writes:  # a refused one does not affect the others
                 await self._store_together([write])
             return
         for _, outcome in writes:
@@ -214,7 +214,7 @@ class RetrievalStore(BaseStore):
         def decided(item_id: str, before: Item | None) -> Item | None:
             if before is not None and not is_put(before):
                 raise errors.ConflictError(
-                    f"item {item_id!r:.80} was put into the collection by something else than a store; "
+                    f"item {item_id!r:.80} of the collection was not written by a store; "
                     "use another namespace or key, or another collection"
                 )
             return changes[item_id]
@@ -238,10 +238,10 @@ class RetrievalStore(BaseStore):
         try:
             hits = await self._page(op, now)
             if any(is_put(stored_item.item) and is_expired(stored_item.item, now) for stored_item, _ in hits):
-                # Another process put the first expiring item a moment ago.
+                # Another process has just stored the first item with a time to live.
                 await self._collection.refresh()
                 hits = await self._page(op, now)
-        except errors.UnknownFieldError:  # nothing was ever put
+        except errors.UnknownFieldError:  # nothing was ever stored
             return []
         return [hit for hit in hits if _is_there(hit[0], now)]
 
@@ -262,7 +262,7 @@ class RetrievalStore(BaseStore):
         return hits
 
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
-        """The scores of the best ``wanted`` items by item id, the best first; fewer if the legs find fewer."""
+        """The scores of the best ``wanted`` items, by item id, the best first; fewer if the legs find fewer."""
         collection, ranked, step = self._collection, dict[str, float](), FIRST_HITS
         indexed = And((where, await self._if_known(UNINDEXED, is_indexed())))
         while len(ranked) < wanted:

@@ -124,17 +124,17 @@ _DELETED_AT_ONCE = 1000
 class RetrievalVectorStore(VectorStore):
     """Documents in a collection: ``RetrievalVectorStore(platform.collection("docs"))``.
 
-    Searches are the collection's own, words and vectors by its profile, and take its filters (``filter`` or ``where``)
-    and every other option of ``Collection.search``. With ``explain``, here or in a call, the metadata of each document
-    have its explanation under ``_retrieval``, and the ``retrieval_id`` that feedback names. ``context`` is what
-    searches are recorded with.
+    Searches are those of the collection, by words and vectors according to its profile. They accept its filters
+    (``filter`` or ``where``) and every other option of ``Collection.search``. With ``explain``, here or in a call, the
+    metadata of each document have its explanation under ``_retrieval``, with the ``retrieval_id`` for feedback.
+    Searches are recorded with the ``context``.
 
-    Every method works with ``await`` (its name then begins with ``a``), from any loop, and without: see ``Bridge`` for
-    which loop a collection belongs to. Raises the platform's errors.
+    Every method has an async form, whose name begins with ``a``, for any loop: see ``Bridge``. Raises the platform's
+    errors.
     """
 
-    # LangChain's own async forms wait in the loop's threads: a few at once hold all of them, and the calls that they
-    # wait for, whose embedder or database needs a thread, never end.
+    # LangChain's own async methods wait in threads of the loop. A few at once would occupy all of them, and an embedder
+    # or a database that needs a thread would never answer.
 
     @checks_argument_names
     def __init__(
@@ -267,9 +267,9 @@ class RetrievalVectorStore(VectorStore):
     ) -> Self:
         """A store with these texts, added to the existing items of its collection.
 
-        In a ``collection`` that is given, whose vectors are those of ``embedding``, or in one of that name: then the
-        store opens a platform of its own, by ``retrieval.connect(url)``, which ``close`` or a ``with`` block closes,
-        at the latest the end of the program. Raises ``ConfigurationError`` where the collection's vectors are others.
+        Without ``collection`` the store opens its own platform by ``retrieval.connect(url)``, and uses the collection
+        of the given name; ``close``, a ``with`` block or the end of the program closes the platform. Raises
+        ``ConfigurationError`` if the vectors of the ``collection`` are not those of ``embedding``.
         """
         embedder = None if embedding is None else LangChainEmbedder.of(embedding)
         opened: SyncPlatform | None = None
@@ -318,7 +318,7 @@ class RetrievalVectorStore(VectorStore):
             )
 
     def close(self) -> None:
-        """Close the platform that ``from_texts`` opened; a platform that was given is its opener's to close."""
+        """Close the platform that ``from_texts`` opened; another platform stays open."""
         if self._opened is not None:
             self._opened.close()
 
@@ -409,8 +409,8 @@ _IDS = "['a', 'b']"
 def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None) -> list[Item]:
     """The items of documents, in order; the id is that of ``ids``, or else the document's own, or else a new one.
 
-    Raises ``InvalidRequestError`` when one of them is not a list, when their numbers differ, and for a document of
-    another type; and ``InvalidItemError``.
+    Raises ``InvalidItemError``, and ``InvalidRequestError`` if an argument is no list, if the lengths of the lists
+    differ, or if an element is no ``Document``.
     """
     every = checked_list("documents", documents, "[Document(page_content='...')]")
     given = [None] * len(every) if ids is None else checked_list("ids", ids, _IDS)
@@ -428,10 +428,10 @@ def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None) ->
 
 
 def document_of(found: Item | Hit, explained: Mapping[str, Any] | None = None) -> Document:
-    """The document of an item or a hit; ``explained`` comes under the reserved name of its metadata.
+    """The document of an item or a hit; its metadata have ``explained`` under the reserved name.
 
-    An item's title, which no document has, is before its text, and in the metadata with the item's other fields.
-    Characters that would hide or forge something are left out.
+    A document has no title: that of an item stands before the text, and in the metadata with the other fields.
+    Characters that could hide or forge text are removed.
     """
     extra = {} if explained is None else {EXPLANATION_KEY: dict(explained)}
     text = f"{found.title}\n{found.body}" if found.title and found.body else found.title or found.body
@@ -477,8 +477,8 @@ class RetrievalRetriever(BaseRetriever):
     """Searches a collection: ``RetrievalRetriever(collection=platform.collection("docs"), k=5).invoke("words")``.
 
     ``k`` and ``where``, and every option of ``Collection.search`` in ``search_kwargs``, may be given here or with
-    ``invoke``, whose ``where`` (or ``filter``) narrows what is given here. The metadata of each document have its
-    explanation under ``_retrieval``, and the ``retrieval_id`` that feedback names, unless ``explain`` is False. Works
+    ``invoke``; a ``where`` (or ``filter``) of ``invoke`` narrows the one given here. The metadata of each document have
+    its explanation under ``_retrieval``, with the ``retrieval_id`` for feedback, unless ``explain`` is False. Works
     with and without ``await``: see ``Bridge``.
     """
 

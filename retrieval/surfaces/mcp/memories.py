@@ -228,8 +228,8 @@ class MemoryTools:
         duplicates: Annotated[
             Literal["report", "merge", "keep"],
             Field(
-                description="Of memories that say nearly the same: report names them, merge lets this one join the "
-                "nearest, keep does not look."
+                description="Near-duplicates: report names them, merge adds this memory to the nearest one, keep "
+                "ignores them."
             ),
         ] = "report",
     ) -> Annotated[CallToolResult, StoredAnswer]:
@@ -263,7 +263,7 @@ _NOTHING = (
 
 
 def _answered(found: Sequence[RelevantMemory], characters: int, tool: str, nothing: str) -> CallToolResult:
-    """``nothing`` says why there are no memories; empty: they do not fit."""
+    """The answer with the memories; ``nothing``: the reason why there are none, empty if none fits the question."""
     memories = [_memory_answer(memory, characters) for memory in found]
     number = next((str(memory.retrieval_id) for memory in found if memory.retrieval_id is not None), None)
     parts = [STORED_NOTE, *(_memory_text(memory, characters, tool) for memory in memories)]

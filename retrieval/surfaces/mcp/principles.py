@@ -237,8 +237,8 @@ class PrincipleTools:
     ) -> Annotated[CallToolResult, RatingAnswer]:
         """Say whether a principle helped, once you know: good ones rise by it, and bad ones sink.
 
-        Rate what you followed, once; a later rating in the same session takes the place of the earlier one. Where
-        neither you nor the connection names a session, all ratings from your machine are taken for one session's.
+        Rate what you followed, once; a later rating in the same session replaces the earlier one. If neither you nor
+        the connection names a session, all ratings from your machine count as those of one session.
         """
         store = await principles_of(self._served)
         if store is None:
@@ -265,9 +265,9 @@ class PrincipleTools:
             list[Tag] | None, values.sized(0, MOST_TAGS, "What it is about; prefer tags that list_tags names.")
         ] = None,
     ) -> Annotated[CallToolResult, AddedAnswer]:
-        """Keep a lesson that will help again, in other sessions. Search first, so that none is kept twice.
+        """Store a lesson that will help in other sessions. Search first, so that no lesson is stored twice.
 
-        It is a candidate: given to be tried out, and marked so, until ratings prove it or drop it.
+        It is a candidate: searches give it to be tried out, marked so, until ratings confirm or drop it.
         """
         from retrieval.apps.principles.store import PrincipleStore
 

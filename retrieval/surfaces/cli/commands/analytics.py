@@ -80,9 +80,9 @@ def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:
     from rich.measure import Measurement
 
     rows = [list(map(_cell, values)) for values in result.values]
-    used = [place for place, _ in enumerate(result.columns) if any(row[place] not in (None, "") for row in rows)]
-    names = [plain_name(result.columns[place]) for place in used]
-    cells = [[row[place] for place in used] for row in rows]
+    used = [index for index, _ in enumerate(result.columns) if any(row[index] not in (None, "") for row in rows)]
+    names = [plain_name(result.columns[index]) for index in used]
+    cells = [[row[index] for index in used] for row in rows]
     out, whole = console(), table(names, cells)
     if not rows:
         yield "nothing to show for that period and collection"

@@ -228,8 +228,8 @@ def calibrate(
 ) -> None:
     """Fit the relevance of hits, which is the probability that a hit is relevant.
 
-    It is fitted to judged queries, or to feedback. Judged queries that no item
-    answers show what no answer looks like. Only --apply stores it.
+    It is fitted to judged queries, or to feedback. Include queries that no item
+    answers, so that their hits get a low relevance. Only --apply stores it.
     """
     from retrieval.collection import handle_of
     from retrieval.services import calibrate as service

@@ -42,8 +42,8 @@ def judge_one(names: Sequence[str], collection: str | None, record: Mapping[str,
         raise InvalidRequestError(
             "say how good it was, with one of: --helpful, --not-helpful, --reward R (a number from 0 to 1)"
         )
-    place = {"retrieval_id": names[0]} if collection is None else {"collection": collection}
-    event = feedback_from_record({**record, **place, "item_id": names[-1]})
+    subject = {"retrieval_id": names[0]} if collection is None else {"collection": collection}
+    event = feedback_from_record({**record, **subject, "item_id": names[-1]})
 
     with opened() as (platform, wait):
         if collection is not None:
@@ -68,7 +68,7 @@ def judge_file(file: str) -> None:
             )
             report += part
             faults = [(number, str(event)) for number, event in batch if not isinstance(event, Feedback)]
-            faults += [(valid[place][0], f"{file}:{valid[place][0]}: {error}") for place, error in errors]
+            faults += [(valid[index][0], f"{file}:{valid[index][0]}: {error}") for index, error in errors]
             for _, fault in sorted(faults)[: max(MAX_REASONS - refused, 0)]:
                 tell(f"rejected: {fault}")
             refused += len(faults)
@@ -110,7 +110,7 @@ def feedback(
     domain: Annotated[str | None, option("NAME", "With --collection: the domain of the question.")] = None,
     complexity: Annotated[float | None, option("C", "With --collection: how hard it was, 0 to 1.")] = None,
     note: Annotated[str | None, option("TEXT", "A comment.")] = None,
-    at: Annotated[str | None, option("TIME", "When it was: 2026-03-01T12:00:00+00:00; else now.")] = None,
+    at: Annotated[str | None, option("TIME", "The time of the verdict: 2026-03-01T12:00:00+00:00; else now.")] = None,
     weight: Annotated[float | None, option("W", "How much it counts, 0 to 1.")] = None,
     key: Annotated[str | None, option("TEXT", "Identifies repetitions; else derived.")] = None,
     file: Annotated[

@@ -461,7 +461,7 @@ def ingest(
         typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue."),
     ] = "stop",
     rejects: Annotated[
-        Path | None, option("FILE", "Where bad lines are put; else NAME.rejects.jsonl or .csv here.")
+        Path | None, option("FILE", "The file for bad lines; else NAME.rejects.jsonl or .csv in this folder.")
     ] = None,
     clean: Annotated[
         bool,
@@ -537,11 +537,13 @@ def import_langchain(
     ],
     name: Annotated[str | None, option("NAME", "The collection of a PGVector.")] = None,
     table_name: Annotated[str | None, option("NAME", "The table of a PGVectorStore.", "--table")] = None,
-    schema: Annotated[str, option("NAME", "Where its tables are.")] = "public",
-    content: Annotated[str | None, option("NAME", "The texts' column; else content.", "--content-column")] = None,
-    metadata: Annotated[str | None, option("NAME", "The JSON's; else langchain_metadata.", "--metadata-column")] = None,
+    schema: Annotated[str, option("NAME", "The schema of its tables.")] = "public",
+    content: Annotated[str | None, option("NAME", "The column of the texts; else content.", "--content-column")] = None,
+    metadata: Annotated[
+        str | None, option("NAME", "The column of the metadata; else langchain_metadata.", "--metadata-column")
+    ] = None,
     embedding: Annotated[
-        str | None, option("NAME", "The vectors', if there are several.", "--embedding-column")
+        str | None, option("NAME", "The column of the vectors, if there are several.", "--embedding-column")
     ] = None,
     skip: Annotated[bool, flag("Leave out documents that cannot be stored.", "--skip-bad")] = False,
     quiet: Quiet = False,
@@ -568,7 +570,7 @@ def import_langchain(
     ):
 
         async def copied() -> CopyReport:
-            # A source that cannot be read leaves no empty collection.
+            # Read first, so that a source that cannot be read leaves no empty collection.
             async with aclosing(stored_documents(url, store, page=1)) as pages:
                 await anext(pages, None)
             return await copy_store(

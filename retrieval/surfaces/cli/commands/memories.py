@@ -34,7 +34,7 @@ memories = group(
     "retrieval memories forget --user ann --yes",
 )
 
-Collection = Annotated[str, option("NAME", "Where the memories are.", "--collection")]
+Collection = Annotated[str, option("NAME", "The collection of the memories.", "--collection")]
 MemoryId = Annotated[str, argument("ID", "The memory's id.")]
 
 
@@ -86,10 +86,10 @@ def remember(
     file: Annotated[str, argument("FILE", "Messages, one JSON object a line; - is standard input.")],
     project: Annotated[str, option("ID", "The project that remembers.")],
     session: Annotated[str, option("NAME", "The session; sources are named by it.")],
-    user: Annotated[str | None, option("NAME", "Whose memories they are.")] = None,
+    user: Annotated[str | None, option("NAME", "The user that the memories belong to.")] = None,
     first_turn: Annotated[int, option("N", "The number of the first message.")] = 1,
     interaction_type: Annotated[str, option("NAME", "The interaction type of the memories.", "--type")] = "fact",
-    at: Annotated[str | None, option("TIME", "When it was: 2026-03-01T12:00:00+00:00; else now.")] = None,
+    at: Annotated[str | None, option("TIME", "The time of the messages: 2026-03-01T12:00:00+00:00; else now.")] = None,
     again: Annotated[
         bool, flag("Read messages again that were remembered before, as by another model.", "--again")
     ] = False,

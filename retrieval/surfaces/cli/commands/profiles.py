@@ -58,7 +58,7 @@ def set_profile(
     *,
     collection: options.CollectionName,
     file: Annotated[str, options.argument("FILE", "A JSON file with a profile.")],
-    note: Annotated[str, options.option("TEXT", "A note on it.")] = "",
+    note: Annotated[str, options.option("TEXT", "A note on the version.")] = "",
     store_only: Annotated[
         bool, options.flag("Do not search with it yet; 'profiles use' activates it.", "--store-only")
     ] = False,

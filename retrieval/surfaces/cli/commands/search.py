@@ -62,11 +62,11 @@ def body_lines(out: Console, body: str) -> list[Text]:
 
 def snippet_line(snippet: Snippet) -> Text:
     """The snippet, its marked words bold."""
-    line, place = Text(), 0
+    line, position = Text(), 0
     for start, end in snippet.highlights:
-        line.append(plain(snippet.text[place:start])).append(plain(snippet.text[start:end]), style="bold")
-        place = end
-    return line.append(plain(snippet.text[place:]))
+        line.append(plain(snippet.text[position:start])).append(plain(snippet.text[start:end]), style="bold")
+        position = end
+    return line.append(plain(snippet.text[position:]))
 
 
 def explanation_table(explanation: Explanation) -> Table:
@@ -174,7 +174,7 @@ def search(
         str | None, options.option("CURSOR", "Page by page: '' for the first, then the last page's cursor.")
     ] = None,
     after_write: Annotated[
-        str | None, options.option("TOKEN", "Read at least the state of a write's token, on a replica too.")
+        str | None, options.option("TOKEN", "Read at least the state after this write, also on a replica.")
     ] = None,
     facets: Annotated[
         list[str] | None,

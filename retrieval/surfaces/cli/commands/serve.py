@@ -119,7 +119,7 @@ def mcp(
     if keys and transport == "stdio":
         raise InvalidRequestError("--keys goes with --transport http; over stdio use --read-only or --tools")
     settings = program_settings()
-    from retrieval.surfaces.mcp.running import ServerPlace, run_http, run_stdio
+    from retrieval.surfaces.mcp.running import ServerAddress, run_http, run_stdio
     from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer, groups_named
 
     offer = Offer(principles=collection, memories=memories)
@@ -135,8 +135,8 @@ def mcp(
 
     async def serve_clients() -> None:
         if transport == "http":
-            place = ServerPlace(host, port, names or [], asks_keys=keys)
-            await run_http(settings, offer, place, stop_signal(), announce)
+            address = ServerAddress(host, port, names or [], asks_keys=keys)
+            await run_http(settings, offer, address, stop_signal(), announce)
         elif not await run_stdio(settings, offer, stop_signal()):
             # A thread may be waiting for standard input, and nothing could end it.
             os._exit(0)

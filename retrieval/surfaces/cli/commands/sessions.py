@@ -38,7 +38,7 @@ app = typer.Typer()
 Folder = Annotated[Path | None, option("DIR", "The session's folder; else the hook's, else the current.", "--cwd")]
 SessionId = Annotated[str | None, option("ID", "The session; else the hook's.", "--session")]
 MOST = 100
-"""The most principles, and the most places for explored ones."""
+"""The most principles, and the most explored ones among them."""
 Principles = Annotated[str, option("NAME", "The collection of the principles.", "--collection")]
 
 
@@ -78,7 +78,7 @@ def session_start(
         sys.stdout.flush()
 
     with _time_limit("session-start", settings) as deadline:
-        folder, name = _place(cwd, session, deadline)
+        folder, name = _folder_and_session(cwd, session, deadline)
         asyncio.run(
             start_session(
                 settings, say, show, folder=folder, until=deadline, session=name, collection=collection, limit=limit,
@@ -110,7 +110,7 @@ def session_end(
 
     given, settings = by_commas(tags), program_settings()
     with _time_limit("session-end", settings) as deadline:
-        folder, name = _place(cwd, session, deadline)
+        folder, name = _folder_and_session(cwd, session, deadline)
         if settings.database_url is None:
             check_is_made(settings.home or default_home())
         if not folder.is_dir() and not given:
@@ -138,7 +138,7 @@ def session_end(
         print_json(trace.as_dict())
 
 
-def _place(folder: Path | None, session: str | None, deadline: float) -> tuple[Path, str]:
+def _folder_and_session(folder: Path | None, session: str | None, deadline: float) -> tuple[Path, str]:
     """The session's folder and name: as given, else as the hook's input says; the name may be empty."""
     name = None if session is None else session_name(session)
     hook = HookInput() if folder is not None and name is not None else read_hook_input(deadline)

@@ -57,19 +57,21 @@ Candidates = Annotated[
     int | None, option("N", "The nearest tickets to score, --top-k to 1000; else --top-k.", "--candidates")
 ]
 VectorWeight = Annotated[
-    float | None, option("W", "Of similarity, 0 to 1; beside one weight the other is 1 - W.", "--vector-weight")
+    float | None,
+    option("W", "The weight of similarity, 0 to 1; of one weight alone, the other is 1 - W.", "--vector-weight"),
 ]
 MetadataWeight = Annotated[
-    float | None, option("W", "Of priority and time, 0 to 1; both hold as given.", "--metadata-weight")
+    float | None,
+    option("W", "The weight of priority and time, 0 to 1; two weights are used as given.", "--metadata-weight"),
 ]
 _PRESETS = "semantic_match, balanced, priority_focused or fast_resolution"
 PriorityWeight = Annotated[
     list[str] | None, option("NAME=W", "The value of a priority: High=0.9. Repeated: several.", "--priority-weight")
 ]
 Hours = Annotated[
-    float | None, option("H", "Hours from which a resolution counts nothing.", "--time-normalization-hours")
+    float | None, option("H", "The resolution time in hours from which it scores 0.", "--time-normalization-hours")
 ]
-AsOf = Annotated[str | None, option("TIME", "Search as one would have then: 2026-03-01T12:00:00Z.", "--as-of")]
+AsOf = Annotated[str | None, option("TIME", "Search as at that time: 2026-03-01T12:00:00Z.", "--as-of")]
 Exclude = Annotated[list[str] | None, option("ID", "A ticket to leave out. Repeated: several.", "--exclude")]
 
 app = typer.Typer()

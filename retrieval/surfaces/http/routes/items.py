@@ -135,8 +135,8 @@ async def add(collection: WriteCollection, body: AddRequest) -> JSONAnswer:
         report = await collection.add(items, embeddings=body.embeddings)
     except InvalidRequestError as error:
         if isinstance(error, InvalidItemError):
-            place = next((number for number, item in enumerate(items) if item.item_id == error.item_id), None)
-            error.place = ("items",) if place is None else ("items", place)
+            index = next((number for number, item in enumerate(items) if item.item_id == error.item_id), None)
+            error.place = ("items",) if index is None else ("items", index)
         elif body.embeddings is not None:
             error.place = ("embeddings", *error.place)
         raise
@@ -238,8 +238,8 @@ async def remove(collection: WriteCollection, item_id: ItemId, if_match: IfMatch
 
 def _items_of(body: AddRequest) -> list[Item]:
     items = []
-    for place, item in enumerate(body.items):
-        with json_bodies.at("items", place):
+    for index, item in enumerate(body.items):
+        with json_bodies.at("items", index):
             items.append(json_bodies.sent_item(item.model_dump(exclude_unset=True)))
     return items
 

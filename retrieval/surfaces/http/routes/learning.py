@@ -153,7 +153,7 @@ async def feedback(request: Request, platform: FeedbackPlatform, body: FeedbackE
 async def feedback_each(request: Request, platform: FeedbackPlatform, body: FeedbackBatch) -> JSONAnswer:
     """Store at most 10,000 events in one transaction: all or none; an error names the first invalid event."""
     events = await aside(
-        lambda: [_event(place, event) for place, event in enumerate(body.events)], is_long=len(body.events) >= LONG
+        lambda: [_event(index, event) for index, event in enumerate(body.events)], is_long=len(body.events) >= LONG
     )
     report = await platform.feedback_each(events, api_key=caller_of(request).key, call_key=write_of(request))
     return JSONAnswer(report.as_dict())
@@ -166,8 +166,8 @@ async def outcome(request: Request, platform: FeedbackPlatform, body: TaskOutcom
     return JSONAnswer(report.as_dict())
 
 
-def _event(place: int, event: FeedbackEvent) -> Feedback:
-    with at("events", place):
+def _event(index: int, event: FeedbackEvent) -> Feedback:
+    with at("events", index):
         return event.event()
 
 

@@ -99,7 +99,7 @@ async def profiles(
 async def preview(request: Request, collection: ReadCollection, body: PreviewRequest) -> JSONAnswer:
     """The same query ranked under several profiles: hits that entered, left and moved, and why. Nothing is recorded."""
     is_large = len(body.profiles) * body.limit >= json_bodies.LARGE_PAGE
-    async with json_bodies.place_of_large(request, is_large=is_large):
+    async with json_bodies.room_for_large(request, is_large=is_large):
         arguments = await arguments_of(body, collection)
         compared = {name: await _profile(collection, name, profile) for name, profile in body.profiles.items()}
         with json_bodies.members_of(body):

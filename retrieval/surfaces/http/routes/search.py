@@ -133,7 +133,7 @@ router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], route_class
 async def search(request: Request, collection: ReadCollection, body: SearchBody) -> JSONAnswer:
     """The best hits by meaning and by words, each with the parts of its score."""
     is_large = body.limit >= json_bodies.LARGE_PAGE
-    async with json_bodies.place_of_large(request, is_large=is_large):
+    async with json_bodies.room_for_large(request, is_large=is_large):
         arguments = await arguments_of(body, collection)
         with json_bodies.members_of(body):
             result = await collection.search(**arguments)
@@ -160,7 +160,7 @@ async def complete(
 @router.post("/passages", response_model=models.told(Passages), summary="Search for passages")
 async def passages(request: Request, collection: ReadCollection, body: PassagesRequest) -> JSONAnswer:
     """The best hits with their adjacent chunks, joined and labelled by document, as text for a prompt."""
-    async with json_bodies.place_of_large(request, is_large=body.limit >= json_bodies.LARGE_PAGE):
+    async with json_bodies.room_for_large(request, is_large=body.limit >= json_bodies.LARGE_PAGE):
         arguments = await arguments_of(body, collection)
         with json_bodies.members_of(body):
             result = await collection.passages(**arguments)
@@ -171,7 +171,7 @@ async def passages(request: Request, collection: ReadCollection, body: PassagesR
 async def search_each(request: Request, collection: ReadCollection, body: BatchRequest) -> JSONAnswer:
     """The best hits for each query: one call embeds all words, and one statement reads all candidates."""
     is_large = len(body.queries) * body.limit >= json_bodies.LARGE_PAGE
-    async with json_bodies.place_of_large(request, is_large=is_large):
+    async with json_bodies.room_for_large(request, is_large=is_large):
         arguments = await arguments_of(body, collection)
         with json_bodies.members_of(body):
             results = await collection.search_each(**arguments)
