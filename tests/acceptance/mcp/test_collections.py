@@ -131,6 +131,7 @@ async def test_a_wrong_call_gets_one_line_that_explains_the_right_one(http: str)
         message = await tool_error(client, ask, collection="tickets", query="disk", where={"hours": {"over": 3}})
         assert "there is no operator 'over'; there are" in message
         assert "say in words what to find" in await tool_error(client, ask, collection="tickets", query=" ")
+        assert "contains a NUL byte" in await tool_error(client, ask, collection="tickets", query="\x00")
         nothing = await tool_answer(client, ask, collection="tickets", query="disk", where={"priority": "Hihg"})
         assert 'did you mean "High"?' in nothing.text
         assert "has no item 'T-9'" in await tool_error(client, "get_items", collection="tickets", item_ids=["T-9"])
