@@ -168,7 +168,7 @@ class Frame:
             }
             # A request that is refused before its route is looked up has none, and its path may hold names.
             where = route or (f"(refused: {refusal})" if refusal else "(no route)")
-            ACCESS.log(level, "%s %s %d", method, where, status, extra={"told": fields})
+            ACCESS.log(level, "%s %s %d", method, where, status, extra={"fields": fields})
 
 
 _HOST = re.compile(r"(?:https?://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(?::[0-9]*)?")

@@ -84,8 +84,8 @@ def wrong_arguments(error: ValidationError) -> str:
 def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
     """The line about arguments that a tool does not have."""
     wrong, taken = list(names), list(known)
-    told = choices_hint(wrong[0], taken) if taken else "the tool takes none"
-    return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in wrong)}; {told}"
+    hint = choices_hint(wrong[0], taken) if taken else "the tool takes none"
+    return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in wrong)}; {hint}"
 
 
 def _argument(location: tuple[Any, ...]) -> str:

@@ -15,7 +15,7 @@ from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
 from retrieval.surfaces.http import json_bodies
 from retrieval.surfaces.http.caller import AdminCollection, ReadCollection
 from retrieval.surfaces.http.json_bodies import JSONAnswer
-from retrieval.surfaces.http.models import InlineProfile, Sent, listed, told
+from retrieval.surfaces.http.models import InlineProfile, Sent, listed, model_of
 from retrieval.surfaces.http.routes.search import RankedBody, arguments_of
 
 _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
@@ -66,7 +66,7 @@ class PreviewRequest(
 router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=json_bodies.JSONBodies)
 
 
-@router.get("/profile", response_model=told(StoredProfile), summary="Read a collection's profile")
+@router.get("/profile", response_model=model_of(StoredProfile), summary="Read a collection's profile")
 async def stored_profile(
     collection: ReadCollection,
     version: Annotated[Version | None, Query(description="A version; by default the active one.")] = None,
@@ -75,7 +75,7 @@ async def stored_profile(
     return JSONAnswer((await collection.stored_profile(version)).as_dict())
 
 
-@router.put("/profile", response_model=told(StoredProfile), summary="Change a collection's profile")
+@router.put("/profile", response_model=model_of(StoredProfile), summary="Change a collection's profile")
 async def set_profile(collection: AdminCollection, body: ProfileChange) -> JSONAnswer:
     """Store a new version and, unless ``use`` is false, use it in searches; or use a stored version again."""
     if body.version is not None:
@@ -95,7 +95,7 @@ async def profiles(
     return JSONAnswer({"profiles": [profile.as_dict() for profile in await collection.profiles(limit=limit)]})
 
 
-@router.post("/preview", response_model=told(Preview), summary="Compare profiles on a query")
+@router.post("/preview", response_model=model_of(Preview), summary="Compare profiles on a query")
 async def preview(request: Request, collection: ReadCollection, body: PreviewRequest) -> JSONAnswer:
     """The same query ranked under several profiles: hits that entered, left and moved, and why. Nothing is recorded."""
     is_large = len(body.profiles) * body.limit >= json_bodies.LARGE_PAGE

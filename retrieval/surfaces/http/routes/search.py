@@ -129,7 +129,7 @@ RetrievalPage = models.listed(
 router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], route_class=json_bodies.JSONBodies)
 
 
-@router.post("/search", response_model=models.told(SearchResult), summary="Search a collection")
+@router.post("/search", response_model=models.model_of(SearchResult), summary="Search a collection")
 async def search(request: Request, collection: ReadCollection, body: SearchBody) -> JSONAnswer:
     """The best hits by meaning and by words, each with the parts of its score."""
     is_large = body.limit >= json_bodies.LARGE_PAGE
@@ -140,7 +140,7 @@ async def search(request: Request, collection: ReadCollection, body: SearchBody)
         return await aside(lambda: JSONAnswer(result_values(result, explain=body.explain)), is_long=is_large)
 
 
-@router.get("/complete", response_model=models.told(Completions), summary="Complete a text that is being typed")
+@router.get("/complete", response_model=models.model_of(Completions), summary="Complete a text that is being typed")
 async def complete(
     collection: ReadCollection,
     text: Annotated[str, Query(description="The text typed so far.", examples=["connection ti"])],
@@ -157,7 +157,7 @@ async def complete(
     return JSONAnswer(completions.as_dict())
 
 
-@router.post("/passages", response_model=models.told(Passages), summary="Search for passages")
+@router.post("/passages", response_model=models.model_of(Passages), summary="Search for passages")
 async def passages(request: Request, collection: ReadCollection, body: PassagesRequest) -> JSONAnswer:
     """The best hits with their adjacent chunks, joined and labelled by document, as text for a prompt."""
     async with json_bodies.room_for_large(request, is_large=body.limit >= json_bodies.LARGE_PAGE):
@@ -222,13 +222,13 @@ async def retrievals(
     return JSONAnswer({"retrievals": [summary.as_dict() for summary in summaries], "next": last})
 
 
-@retrievals_router.get("", response_model=models.told(RecordedRetrieval), summary="Read a recorded search")
+@retrievals_router.get("", response_model=models.model_of(RecordedRetrieval), summary="Read a recorded search")
 async def retrieval(platform: ReadPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """The query, its context, how it was searched, and the returned hits with their propensities."""
     return JSONAnswer((await platform.retrieval(retrieval_id)).as_dict())
 
 
-@retrievals_router.post("/replay", response_model=models.told(Replay), summary="Replay a recorded search")
+@retrievals_router.post("/replay", response_model=models.model_of(Replay), summary="Replay a recorded search")
 async def replay(platform: ReadPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """Whether a recorded ranking follows from its record, and how today's result differs. Nothing is recorded."""
     return JSONAnswer((await platform.replay(retrieval_id)).as_dict())
