@@ -221,7 +221,7 @@ def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> 
     address = visit.url("/data/item", collection=visit.text("collection"), id=hit.item_id)
     return h.li(".card")[
         h.h2[h.a(href=address)[hit.title or hit.item_id]],
-        h.p(".snippet")[highlighted(hit)],
+        h.p(".snippet")[Markup(hit.snippet.html) if hit.snippet else hit.body[:SNIPPET]],  # noqa: S704 - it is escaped
         h.p(".facts")[
             h.span(".score")[f"{hit.score:.4f}"],
             h.span[f"{hit.relevance:.0%} relevant"] if hit.relevance is not None else None,
@@ -238,11 +238,6 @@ def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> 
             else None,
         ],
     ]  # fmt: skip
-
-
-def highlighted(hit: Hit) -> h.Node:
-    """The part of the text with the query's words marked; ``Snippet.html`` is escaped."""
-    return Markup(hit.snippet.html) if hit.snippet is not None else hit.body[:SNIPPET]  # noqa: S704 - it is escaped
 
 
 def _explanation(hit: Hit) -> h.Node:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummary
+    from retrieval.domain.records.recorded import RecordedRetrieval
     from retrieval.engine.replay import Replay
 
 
@@ -47,7 +47,11 @@ def list_retrievals(
     with opened_collection(collection) as (target, wait):
         found = wait(target.retrievals(limit=limit, before=before, session=session))
     nothing = "no search is recorded, or none of that session"
-    print_answer(found, list(map(summary_line, found)) or nothing)
+    shown = [
+        f"{each.retrieval_id}  {each.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {several(each.hits, 'hit')}  {each.query}"
+        for each in found
+    ]
+    print_answer(found, shown or nothing)
 
 
 @command(retrievals, "retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193")
@@ -56,12 +60,6 @@ def show(*, retrieval_id: RetrievalId) -> None:
     with opened() as (platform, wait):
         recorded = wait(platform.retrieval(retrieval_id))
     print_answer(recorded, lines(recorded))
-
-
-def summary_line(summary: RetrievalSummary) -> str:
-    """Identifier, time, hits and query on one line, so that the identifier can be copied."""
-    hits = several(summary.hits, "hit")
-    return f"{summary.retrieval_id}  {summary.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {hits}  {summary.query}"
 
 
 def lines(entry: RecordedRetrieval) -> Iterator[str | Table]:
