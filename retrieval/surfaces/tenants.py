@@ -79,7 +79,7 @@ MOST_OPEN = 256
 _VIEWS = "retrieval.tenant"
 
 Holder = MutableMapping[str, Any]
-"""What a view is lent to until it is given back: a request's scope."""
+"""The borrower of views, until it gives them back: a request's scope."""
 
 
 @dataclass(slots=True, eq=False)

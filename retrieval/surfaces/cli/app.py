@@ -27,20 +27,17 @@ if TYPE_CHECKING:
 
 
 REPEATED_SECONDS = 600.0
-"""The time during which a message is not written again."""
+"""The time during which a message is not written again; later it is, because a worker runs for months."""
 
 
 class LineHandler(logging.Handler):
-    """Writes ``warning: message`` on standard error; a message that was just written, which batches repeat, only once.
-
-    A worker runs for months: what happens again after ``REPEATED_SECONDS`` is written again.
-    """
+    """Writes ``warning: message`` on standard error, a repeated message only once in ``REPEATED_SECONDS``."""
 
     def __init__(self, *, debug: bool = False) -> None:
         super().__init__()
         self._debug = debug
         self._written: dict[str, float] = {}
-        """The time of each message that was just written."""
+        """The time of each recent message."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Passes on the package's own records from WARNING on, and libraries' errors; when debugging, everything."""
@@ -60,13 +57,6 @@ class LineHandler(logging.Handler):
             line += "\n" + logging.Formatter().formatException(record.exc_info)
         # Standard error is looked up for each record, because a progress line replaces it to keep the lines apart.
         print(line, file=sys.stderr, flush=True)  # noqa: T201
-
-
-def configure_logging(*, debug: bool) -> None:
-    """Send the process's log records to standard error as lines."""
-    root = logging.getLogger()
-    root.handlers[:] = [LineHandler(debug=debug)]
-    root.setLevel(logging.INFO if debug else logging.WARNING)
 
 
 _PANELS = {
@@ -179,7 +169,9 @@ def options(
         typer.echo(f"retrieval {number}" if number else "retrieval, run from its sources without being installed")
         raise typer.Exit
     PROGRAM.set(ProgramOptions(tenant, debug=debug))
-    configure_logging(debug=debug)
+    root = logging.getLogger()
+    root.handlers[:] = [LineHandler(debug=debug)]
+    root.setLevel(logging.INFO if debug else logging.WARNING)
     if context.invoked_subcommand not in errors.HOOKS:
         _warn_unknown_variables()
     if context.invoked_subcommand is None:

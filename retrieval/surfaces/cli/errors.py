@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import typer
 
-from retrieval.domain.checks import clean_text
+from retrieval.domain.checks import shown_line
 from retrieval.domain.errors import RetrievalError
 
 FAILED = 1
@@ -39,7 +39,7 @@ _OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug"
 """The options that precede every command, as they are written there."""
 
 _TOO_MANY = r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)"
-"""The words of typer about arguments that the command does not have."""
+"""typer's message about arguments that the command does not have."""
 
 HOOKS = frozenset({"session-start", "session-end"})
 """The commands that an agent's sessions wait for; they always end with 0."""
@@ -58,7 +58,7 @@ def hook_of(arguments: Sequence[str]) -> str | None:
 def hint(hook: str, message: str) -> None:
     """Write one line to standard error, if it is open; unbuffered, because a watchdog must not wait for a lock."""
     with contextlib.suppress(OSError):
-        os.write(2, f"retrieval {hook}: {one_line(message)}\n".encode(errors="replace"))
+        os.write(2, f"retrieval {hook}: {shown_line(message)}\n".encode(errors="replace"))
 
 
 class InterruptedRunError(Exception):
@@ -107,11 +107,11 @@ def error_line(error: BaseException) -> tuple[str, int]:
         case KeyboardInterrupt() | typer.Abort():
             return "interrupted", INTERRUPTED
         case RetrievalError():
-            return f"error: {one_line(str(error))}", FAILED
+            return f"error: {shown_line(str(error))}", FAILED
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
-            return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
+            return f"error: cannot write: {shown_line(error.strerror or str(error))}", FAILED
         case _UsageError():
-            message = one_line(error.format_message()).replace("Value error, ", "") or "a command is missing"
+            message = shown_line(error.format_message()).replace("Value error, ", "") or "a command is missing"
             message = re.sub(_TOO_MANY, r"too many arguments: \1; put several words in quotation marks", message)
             option = getattr(error, "option_name", "")
             if option in _OF_THE_PROGRAM:
@@ -121,13 +121,8 @@ def error_line(error: BaseException) -> tuple[str, int]:
         case _ if (refused := _refused_settings(error)) is not None:
             return f"error: {refused}", FAILED
         case _:
-            message = one_line(f"{type(error).__name__}: {error}").removesuffix(":")
+            message = shown_line(f"{type(error).__name__}: {error}").removesuffix(":")
             return f"error: unexpected {message}; run again with --debug (before the command) to see where", INTERNAL
-
-
-def one_line(message: str) -> str:
-    """The message on one line, without control characters."""
-    return clean_text(" ".join(part.strip() for part in message.splitlines() if part.strip()), is_line=True)
 
 
 def _refused_settings(error: BaseException) -> str | None:
@@ -135,7 +130,7 @@ def _refused_settings(error: BaseException) -> str | None:
 
     from retrieval.settings import refusal_message
 
-    return one_line(refusal_message(error)) if isinstance(error, ValidationError) else None
+    return shown_line(refusal_message(error)) if isinstance(error, ValidationError) else None
 
 
 def _leave_the_pipe() -> None:

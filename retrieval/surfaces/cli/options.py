@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,19 +24,22 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 @dataclass(frozen=True, slots=True)
 class ProgramOptions:
-    """The options before the command."""
+    """The options before the command, and the command's own ``--json``."""
 
     tenant: str | None = None
     debug: bool = False
+    as_json: bool = False
 
 
 PROGRAM: ContextVar[ProgramOptions] = ContextVar("PROGRAM", default=ProgramOptions())  # noqa: B039 - it is frozen
 """The options of the present run of the program."""
+
+
+def wants_json() -> bool:
+    """Whether standard output is to be only JSON."""
+    return PROGRAM.get().as_json
 
 
 def program_settings() -> Settings:
@@ -48,12 +53,12 @@ def program_settings() -> Settings:
     return Settings() if tenant is None else Settings().changed(tenant=tenant)
 
 
-def confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
+def confirm(question: str, *, yes: bool) -> None:
     """Ask before a command that cannot be undone, unless ``yes``.
 
     Raises ``InvalidRequestError`` for the answer no, and without a terminal to ask at.
     """
-    check_terminal(question, yes=yes, as_json=as_json)
+    check_terminal(question, yes=yes)
     if not yes and not typer.confirm(question, err=True):
         raise InvalidRequestError("the answer was no: nothing was done")
 
@@ -63,9 +68,9 @@ def has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def check_terminal(question: str, *, yes: bool, as_json: bool = False) -> None:
+def check_terminal(question: str, *, yes: bool) -> None:
     """Raise ``InvalidRequestError`` if there is no terminal to ask at, unless ``yes``."""
-    if not yes and (as_json or not has_terminal()):
+    if not yes and (wants_json() or not has_terminal()):
         raise InvalidRequestError(f"{question} There is no terminal to ask at; to go on, give --yes")
 
 
@@ -172,9 +177,30 @@ def examples(*lines: str) -> str:
     return "\n\n".join(["Example:" if len(lines) == 1 else "Examples:", *shown])
 
 
-def command(app: typer.Typer, *lines: str, name: str | None = None) -> Callable[[F], F]:
-    """Makes a function a command of the app, with examples in its help text, by its own name or the given one."""
-    return app.command(name, epilog=examples(*lines))
+Command = Callable[..., None]
+
+
+def command(
+    app: typer.Typer, *lines: str, name: str | None = None, hidden: bool = False
+) -> Callable[[Command], Command]:
+    """Makes a function a command of the app with ``--json`` and with examples in its help text.
+
+    The command has the function's name, or the given one.
+    """
+
+    def add(function: Command) -> Command:
+        @wraps(function)
+        def run(*, as_json: bool = False, **arguments: Any) -> None:
+            PROGRAM.set(replace(PROGRAM.get(), as_json=as_json))
+            function(**arguments)
+
+        # typer reads the options from the signature.
+        signature = inspect.signature(function, eval_str=True)
+        json_option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+        vars(run)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), json_option])
+        return app.command(name, epilog=examples(*lines), hidden=hidden)(run)
+
+    return add
 
 
 def group(app: typer.Typer, name: str, about: str, *lines: str) -> typer.Typer:

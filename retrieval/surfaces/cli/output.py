@@ -20,10 +20,11 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from retrieval.domain.checks import clean_text, escaped_json
+from retrieval.domain.checks import clean_text, escaped_json, is_number
 from retrieval.domain.serialization import plain as plain_values
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import PENDING
+from retrieval.surfaces.cli.options import wants_json
 
 NO_COLLECTIONS = "no collections yet; make one with: retrieval ingest NAME FILE"
 
@@ -83,9 +84,9 @@ def tell(text: str) -> None:
     show(text, stderr=True)
 
 
-def print_answer(value: Any, parts: Parts, *, as_json: bool, quiet: bool = False) -> None:
-    """Print the value as JSON, or else the parts; with ``quiet`` only JSON."""
-    if as_json:
+def print_answer(value: Any, parts: Parts, *, quiet: bool = False) -> None:
+    """With ``--json`` print the value as JSON, else the parts, or with ``quiet`` nothing."""
+    if wants_json():
         print_json(plain_values(value))
     elif not quiet:
         show(parts)
@@ -122,13 +123,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Co
     width.
     """
     row_lists = [list(row) for row in rows]
-    used = [place for place in range(len(columns)) if not row_lists or any(row[place] != "" for row in row_lists)]
-    columns, row_lists = [columns[place] for place in used], [[row[place] for place in used] for row in row_lists]
+    used = [index for index in range(len(columns)) if not row_lists or any(row[index] != "" for row in row_lists)]
+    columns, row_lists = [columns[index] for index in used], [[row[index] for index in used] for row in row_lists]
     cells = [[plain(cell_text(cell)) for cell in row] for row in row_lists]
     grid = _Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for place, name in enumerate(columns):
-        numbers = name in right or (bool(row_lists) and all(_is_number(row[place]) for row in row_lists))
-        widest = max((cell_len(row[place]) for row in cells), default=0)
+    for index, name in enumerate(columns):
+        numbers = name in right or (bool(row_lists) and all(is_number(row[index]) for row in row_lists))
+        widest = max((cell_len(row[index]) for row in cells), default=0)
         is_whole = name in _IDS and widest <= _LONGEST_ID
         grid.add_column(
             name,
@@ -181,10 +182,6 @@ def short_space(name: str | None) -> str | None:
     """An embedding space as shown in a table: its model and dimensions, ``all-MiniLM-L6-v2 (384)``."""
     match = None if name is None else _SPACE.fullmatch(name)
     return name if match is None else f"{match['model'].rpartition('/')[2]} {match['dimensions']}"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def spinner(text: str) -> AbstractContextManager[object]:

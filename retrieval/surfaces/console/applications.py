@@ -18,7 +18,7 @@ from retrieval.apps.principles import PrincipleScore, PrincipleStore
 from retrieval.apps.principles.principle import COLLECTION as PRINCIPLES
 from retrieval.apps.tickets.models import MovedTicket
 from retrieval.domain.api_key import Scope
-from retrieval.surfaces.console.frame import Visit, empty, page, shown_value, table, view
+from retrieval.surfaces.console.frame import Visit, empty, page, shown_value, table, text_field, view
 from retrieval.surfaces.console.plots import bars, distinct_names, figure, legend, sql_of, sql_to_copy, stacked_bar
 from retrieval.surfaces.http.caller import service_of
 
@@ -64,10 +64,7 @@ _TYPING = "input delay:300ms, submit"
 
 
 def _field(visit: Visit, name: str, label: str, default: str = "") -> h.Node:
-    return h.div[
-        h.label(for_=f"app-{name}")[label],
-        h.input(f"#app-{name}", type="text", name=name, value=visit.text(name, default), autocomplete="off"),
-    ]
+    return text_field(name, label, visit.text(name, default), autocomplete="off")
 
 
 async def _tickets(visit: Visit) -> h.Node:

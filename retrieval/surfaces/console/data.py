@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,13 +25,25 @@ from retrieval.adapters.store.deadline import in_background
 from retrieval.collection import Collection
 from retrieval.domain import errors
 from retrieval.domain.api_key import Scope
-from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.items.item import StoredItem
 from retrieval.services.documents import DocumentsReport
 from retrieval.services.ingest import IngestReport
-from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
+from retrieval.surfaces.console.frame import (
+    Visit,
+    empty,
+    notice,
+    page,
+    problem_box,
+    shown_value,
+    table,
+    text_area,
+    text_field,
+    view,
+)
 from retrieval.surfaces.http.answers import report
 from retrieval.surfaces.http.bulk import MAX_LINE_BYTES
 from retrieval.surfaces.http.caller import Service, service_of
+from retrieval.surfaces.http.json_bodies import object_of
 from retrieval.surfaces.http.problems import INTERNAL, problem_type
 from retrieval.surfaces.tenants import begin_holding, give_back
 
@@ -432,22 +444,11 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
             h.input(type="hidden", name="id", value=item.item_id),
             h.input(type="hidden", name="version", value=stored.version),
             h.p(".facts")[h.span[item.item_id], h.span[f"changed {shown_value(stored.updated_at)}"]],
-            _text_field("title", item.title),
-            h.div[
-                h.label(for_="edit-body")["text"],
-                h.textarea("#edit-body", name="body", rows="12")[_textarea_content(item.body)],
-            ],
-            h.div[
-                h.label(for_="edit-tags")["tags, one per line"],
-                h.textarea("#edit-tags", name="tags")[_textarea_content("\n".join(item.tags))],
-            ],
-            h.div(".cards")[
-                _text_field("kind", item.kind), _text_field("status", item.status), _text_field("source", item.source),
-            ],
-            h.div[
-                h.label(for_="edit-attributes")["attributes, as JSON"],
-                h.textarea("#edit-attributes", name="attributes")[attributes],
-            ],
+            text_field("title", "title", item.title),
+            text_area("body", "text", item.body, rows="12"),
+            text_area("tags", "tags, one per line", "\n".join(item.tags)),
+            h.div(".cards")[(text_field(name, name, getattr(item, name)) for name in ("kind", "status", "source"))],
+            text_area("attributes", "attributes, as JSON", attributes),
             h.p[h.button(type="submit")["Save"]],
         ],
         h.form(method="post", action=visit.url("/data/delete"))[
@@ -461,30 +462,15 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
     ]  # fmt: skip
 
 
-def _textarea_content(text: str) -> str:
-    """The content of a ``textarea``; browsers drop a line break at its beginning."""
-    return f"\n{text}"
-
-
-def _text_field(name: str, value: str) -> h.Node:
-    return h.div[h.label(for_=f"edit-{name}")[name], h.input(f"#edit-{name}", type="text", name=name, value=value)]
-
-
 async def save(visit: Visit) -> Response:
     """Change the item, unless it was changed by another user since it was opened."""
     collection, stored = await _stored_item(visit)
-    try:
-        attributes = json.loads(visit.text("attributes") or "{}")
-    except ValueError as error:
-        raise errors.InvalidItemError(f"the attributes are not JSON: {error}", item_id=stored.item.item_id) from None
-    if not isinstance(attributes, dict):
-        raise errors.InvalidItemError("the attributes must be a JSON object", item_id=stored.item.item_id)
     item = stored.item
-    new_item = Item(
-        item_id=item.item_id, title=visit.text("title"), body=visit.text("body").replace("\r\n", "\n"),
+    new_item = replace(
+        item, title=visit.text("title"), body=visit.text("body").replace("\r\n", "\n"),
         kind=visit.text("kind"), status=visit.text("status") or "active", source=visit.text("source"),
         tags=tuple(tag for part in visit.text("tags").split("\n") if (tag := part.strip())),
-        attributes=attributes, occurred_at=item.occurred_at,
+        attributes=object_of("attributes", visit.text("attributes") or None),
     )  # fmt: skip
     await collection.put(new_item, version=visit.text("version"))
     return RedirectResponse(visit.url("/data/item", collection=collection.name, id=item.item_id), 303)

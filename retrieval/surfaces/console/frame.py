@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Send
-from starlette.types import Scope as Connection
+from starlette.types import Scope as RequestScope
 
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Caller, Scope
@@ -129,7 +129,7 @@ def _response(content: h.Node | Response) -> Response:
     return content if isinstance(content, Response) else HTMLResponse(str(h.fragment[content]))
 
 
-PLACES = {
+MENU = {
     "/search": "⌕ Search",
     "/profiles": "⚖ Profiles",
     "/learning": "↗ Learning",
@@ -137,7 +137,7 @@ PLACES = {
     "/operations": "⚙ Operations",
     "/applications": "❖ Applications",
 }
-"""The pages in the navigation, by path: an icon and a name."""
+"""The pages in the menu, by path: an icon and a name."""
 
 
 async def page(visit: Visit, title: str, content: h.Node, *, chooses: bool = True) -> h.Node:
@@ -145,7 +145,7 @@ async def page(visit: Visit, title: str, content: h.Node, *, chooses: bool = Tru
     chooser = (
         _chooser(visit, [collection.name for collection in await visit.platform.collections()]) if chooses else None
     )
-    return _document(title, content, places=_navigation(visit), chooser=chooser)
+    return _document(title, content, menu=_navigation(visit), chooser=chooser)
 
 
 def _navigation(visit: Visit) -> h.Node:
@@ -161,7 +161,7 @@ def _navigation(visit: Visit) -> h.Node:
                             aria_current="page" if f"{here}/".startswith(f"{visit.url(path)}/") else None,
                         )[h.span(aria_hidden="true")[text[0]], text[2:]]
                     ]
-                    for path, text in PLACES.items()
+                    for path, text in MENU.items()
                 )
             ]
         ],
@@ -197,7 +197,7 @@ _CONFIG = json.dumps(
 )
 
 
-def _document(title: str, content: h.Node, *, places: h.Node = None, chooser: h.Node = None) -> h.Element:
+def _document(title: str, content: h.Node, *, menu: h.Node = None, chooser: h.Node = None) -> h.Element:
     return h.html(lang="en")[
         h.head[
             h.meta(charset="utf-8"),
@@ -213,7 +213,7 @@ def _document(title: str, content: h.Node, *, places: h.Node = None, chooser: h.
             h.a(".skip", href="#main")["Skip to the content"],
             h.header(".top")[
                 h.a(".brand", href=CONSOLE)["Retrieval"],
-                places,
+                menu,
                 chooser,
                 h.button("#theme.quiet", type="button", data_theme="")["Dark"],
             ],
@@ -236,6 +236,18 @@ def notice(text: str, *more: h.Node) -> h.Element:
 def empty(text: str, *more: h.Node) -> h.Element:
     """The text of an empty view, with the next step."""
     return h.div(".empty")[h.p[text], *more]
+
+
+def text_field(name: str, label: str, value: str, *, kind: str = "text", **more: str) -> h.Element:
+    """An input of one line with its label."""
+    key = f"field-{name.replace('.', '-')}"
+    return h.div[h.label(for_=key)[label], h.input(f"#{key}", type=kind, name=name, value=value, **more)]
+
+
+def text_area(name: str, label: str, content: str, **more: str) -> h.Element:
+    """An input of several lines with its label; a browser drops a line break at the beginning of the content."""
+    key = f"field-{name}"
+    return h.div[h.label(for_=key)[label], h.textarea(f"#{key}", name=name, **more)[f"\n{content}"]]
 
 
 def table(
@@ -281,7 +293,7 @@ class ConsoleDoor:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: RequestScope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
         path: str = scope.get("path", "")
         if scope["type"] != "http" or not (path == CONSOLE or path.startswith(CONSOLE + "/")):

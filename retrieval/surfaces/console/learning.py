@@ -93,7 +93,7 @@ def _number(value: object) -> float | None:
 def _interval(rows: Sequence[Row], name: str, error: str) -> tuple[list[float | None], ...]:
     """The values with the ends of their 95 % intervals."""
     known = [() if (mean := _number(row[name])) is None else plots.interval(mean, _number(row[error])) for row in rows]
-    return tuple([ends[place] if place < len(ends) else None for ends in known] for place in range(3))
+    return tuple([ends[index] if index < len(ends) else None for ends in known] for index in range(3))
 
 
 async def _arms(visit: Visit, name: str) -> h.Node:
@@ -224,10 +224,14 @@ async def item(visit: Visit) -> h.Node:
     summary = (
         f"{standing.uses} verdicts, {standing.successes} of them good." if standing else "The item is no longer stored."
     )
-    places = [f"{row['retrieved_at']:%d %b %H:%M}" for row in rows]
+    x_labels = [f"{row['retrieved_at']:%d %b %H:%M}" for row in rows]
     drawing = (
         plots.lines(
-            "Rewards by event", places, [Series("reward", [float(row["reward"]) for row in rows])], least=0.0, most=1.0
+            "Rewards by event",
+            x_labels,
+            [Series("reward", [float(row["reward"]) for row in rows])],
+            least=0.0,
+            most=1.0,
         )
         if rows
         else h.p(".hint")["No hit of a recorded search with this item was rated."]

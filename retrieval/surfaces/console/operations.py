@@ -41,9 +41,9 @@ async def operations(visit: Visit) -> h.Node:
             h.h2[chosen.name],
             h.div(".two")[await _latency(visit, chosen.name), await _recall(visit, chosen)],
             _going_on(visit, chosen),
-            _reembedding_card(visit, chosen.name) if visit.may(Scope.ADMIN) else None,
+            _loaded(visit, "Re-embedding", "reembedding", chosen.name) if visit.may(Scope.ADMIN) else None,
         ],
-        _doctor_card(visit) if visit.may(Scope.ADMIN) else None,
+        _loaded(visit, "Doctor", "doctor", name) if visit.may(Scope.ADMIN) else None,
     ])  # fmt: skip
 
 
@@ -101,8 +101,8 @@ def _recall_lines(rows: AnalyticsTable) -> h.Node:
     buckets = sorted({row["bucket"] for row in rows})
     series = [Series(bucket, [recalls.get((time, bucket)) for time in times]) for bucket in buckets]
     least = min(0.9, *recalls.values())
-    places = [f"{time:%d %b %H:%M}" for time in times]
-    return lines("Recall by measurement", places, series, least=least, most=1.0, mark=CONTRACT)
+    x_labels = [f"{time:%d %b %H:%M}" for time in times]
+    return lines("Recall by measurement", x_labels, series, least=least, most=1.0, mark=CONTRACT)
 
 
 def _going_on(visit: Visit, chosen: CollectionStatus) -> h.Node:
@@ -152,11 +152,11 @@ def _jobs(runs: Sequence[JobRun]) -> h.Node:
     return h.section(".card")[table(columns, rows, caption="The last run of each job", numbers=("seconds",))]
 
 
-def _reembedding_card(visit: Visit, name: str) -> h.Node:
-    address = visit.url("/operations/reembedding", collection=name)
-    return h.section(".card", aria_label="Re-embedding")[
-        h.h2["Re-embedding"],
-        h.div("#reembedding", hx_get=address, hx_trigger="load", hx_swap="innerHTML")[h.p(".hint")["Loading …"]],
+def _loaded(visit: Visit, title: str, view_name: str, collection: str) -> h.Node:
+    """A card whose content the browser requests after the page."""
+    address = visit.url(f"/operations/{view_name}", collection=collection)
+    return h.section(".card", aria_label=title)[
+        h.h2[title], h.div(f"#{view_name}", hx_get=address, hx_trigger="load")[h.p(".hint")["Loading …"]]
     ]
 
 
@@ -233,13 +233,6 @@ async def reembed(visit: Visit) -> h.Node:
         raise InvalidRequestError(f"there is no action {do!r:.40}; there are {', '.join(ACTIONS)}")
     await visit.platform.reembedding(name, do, wait=False)
     return await reembedding(visit, notice(f"Requested: {do}."))
-
-
-def _doctor_card(visit: Visit) -> h.Node:
-    address = visit.url("/operations/doctor", collection=visit.text("collection"))
-    return h.section(".card", aria_label="Doctor")[
-        h.h2["Doctor"], h.div(hx_get=address, hx_trigger="load")[h.p(".hint")["Examining …"]]
-    ]
 
 
 async def doctor(visit: Visit) -> h.Node:

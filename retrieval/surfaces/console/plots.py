@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import htpy as h
+from psycopg.sql import Literal
 
 from retrieval.domain.records.analytics import AnalyticsTable
 from retrieval.surfaces.console.frame import shown_value, table
@@ -48,9 +49,9 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> h.Element:
     return h.Element("line")(x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", class_=kind)
 
 
-def colour(place: int) -> str:
+def colour(index: int) -> str:
     """The CSS class of the colour at that position of a legend."""
-    return f"c{place % _COLOURS}"
+    return f"c{index % _COLOURS}"
 
 
 def stacked_bar(parts: Mapping[str, float], names: Sequence[str], *, whole: float | None = None) -> h.Element:
@@ -60,12 +61,12 @@ def stacked_bar(parts: Mapping[str, float], names: Sequence[str], *, whole: floa
     """
     end = sum(value for value in parts.values() if value > 0)
     scale = 100.0 / (whole or end or 1.0)
-    place, shapes = 0.0, []
+    position, shapes = 0.0, []
     for name, value in sorted(parts.items(), key=lambda part: part[1] < 0):
         kind = colour(names.index(name) if name in names else len(names)) if value >= 0 else "fades"
-        begin = place if value >= 0 else place + value
+        begin = position if value >= 0 else position + value
         shapes.append(_rect((begin * scale, 0, abs(value) * scale, 10), kind, f"{name}: {value:.5f}"))
-        place += value
+        position += value
     summary = ", ".join(f"{name} {value:.4g}" for name, value in parts.items()) or "nothing"
     return h.div(".bar")[svg(100, 10, f"The parts of the score: {summary}", shapes, stretches=True)]
 
@@ -76,11 +77,11 @@ def legend(names: Sequence[str]) -> h.Element:
         (
             h.li[
                 h.Element("svg")(viewBox="0 0 10 10", aria_hidden="true")[
-                    h.Element("rect")(width="10", height="10", class_=colour(place))
+                    h.Element("rect")(width="10", height="10", class_=colour(index))
                 ],
                 name,
             ]
-            for place, name in enumerate(names)
+            for index, name in enumerate(names)
         )
     ]
 
@@ -89,11 +90,11 @@ def waterfall(stages: Mapping[str, float], total: float) -> h.Element:
     """The stages one after the other, each with its milliseconds as length."""
     rows, begin = [], 0.0
     scale = (WIDTH - 190) / max(total, sum(stages.values()), 0.001)
-    for place, (name, spent) in enumerate(stages.items()):
-        y = 6.0 + place * 22
+    for index, (name, spent) in enumerate(stages.items()):
+        y = 6.0 + index * 22
         rows.append(_text(0, y + 12, name))
         box = (110 + begin * scale, y, max(spent * scale, 1.5), 14)
-        rows.append(_rect(box, colour(place), f"{name}: {spent:.2f} ms"))
+        rows.append(_rect(box, colour(index), f"{name}: {spent:.2f} ms"))
         rows.append(_text(116 + (begin + spent) * scale, y + 12, f"{spent:.1f} ms"))
         begin += spent
     return svg(WIDTH, 12.0 + 22 * max(len(stages), 1), f"The stages of the search, {total:.1f} ms in all", rows)
@@ -110,25 +111,25 @@ class Series:
 
 
 def lines(
-    label: str, places: Sequence[str], series: Sequence[Series], *, least: float | None = None,
+    label: str, x_labels: Sequence[str], series: Sequence[Series], *, least: float | None = None,
     most: float | None = None, mark: float | None = None,
 ) -> h.Element:  # fmt: skip
     """Lines over the same positions, with their intervals as bands; ``mark``: a dashed level for comparison."""
-    step = max(1, math.ceil(len(places) / MOST_POINTS))
+    step = max(1, math.ceil(len(x_labels) / MOST_POINTS))
     values = [v for line in series for part in (line.values, line.low, line.high) for v in part if v is not None]
     values += [mark] if mark is not None else []
     low = least if least is not None else min([*values, 0.0])
     high = most if most is not None else max([*values, low + 1e-9]) * 1.05
     high = high if high > low else low + 1.0
 
-    def x(place: int) -> float:
-        return _LEFT + (WIDTH - _LEFT - _RIGHT) * (place / max(len(places) - 1, 1) if len(places) > 1 else 0.5)
+    def x(index: int) -> float:
+        return _LEFT + (WIDTH - _LEFT - _RIGHT) * (index / max(len(x_labels) - 1, 1) if len(x_labels) > 1 else 0.5)
 
     def y(value: float) -> float:
         share = (min(max(value, low), high) - low) / (high - low)
         return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * share
 
-    shapes: list[h.Node] = [_axes(places, low, high, x, y)]
+    shapes: list[h.Node] = [_axes(x_labels, low, high, x, y)]
     if mark is not None:
         shapes.append(_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "mark"))
     for number, line in enumerate(series):
@@ -139,10 +140,10 @@ def lines(
 _Scale = Callable[[Any], float]
 
 
-def _axes(places: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) -> h.Node:
+def _axes(x_labels: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) -> h.Node:
     ticks = [low + (high - low) * part / 4 for part in range(5)]
-    labelled = sorted({0, len(places) // 2, len(places) - 1} if places else set())
-    anchors = {0: "start", len(places) - 1: "end"} if len(places) > 1 else {}
+    labelled = sorted({0, len(x_labels) // 2, len(x_labels) - 1} if x_labels else set())
+    anchors = {0: "start", len(x_labels) - 1: "end"} if len(x_labels) > 1 else {}
     return [
         (
             (
@@ -151,18 +152,18 @@ def _axes(places: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) 
             )
             for tick in ticks
         ),
-        (_text(x(place), HEIGHT - 8, places[place], anchors.get(place, "middle")) for place in labelled),
+        (_text(x(index), HEIGHT - 8, x_labels[index], anchors.get(index, "middle")) for index in labelled),
     ]
 
 
 def _series(series: Series, number: int, step: int, x: _Scale, y: _Scale) -> h.Node:
     points = [
-        (x(place), y(value)) for place, value in enumerate(series.values) if value is not None and place % step == 0
+        (x(index), y(value)) for index, value in enumerate(series.values) if value is not None and index % step == 0
     ]
     band = [
-        (x(place), y(low), y(high))
-        for place, (low, high) in enumerate(zip(series.low, series.high, strict=False))
-        if low is not None and high is not None and place % step == 0
+        (x(index), y(low), y(high))
+        for index, (low, high) in enumerate(zip(series.low, series.high, strict=False))
+        if low is not None and high is not None and index % step == 0
     ]
     shapes: list[h.Node] = []
     if len(band) > 1:
@@ -200,8 +201,8 @@ def bars(label: str, values: Mapping[str, Sequence[float]]) -> h.Element:
     """Horizontal bars, one below the other: the value of each, and the ends of its interval, if any."""
     scale = (WIDTH - 330) / max([1e-9, *(abs(end) for ends in values.values() for end in ends)])
     shapes: list[h.Node] = []
-    for place, (name, ends) in enumerate(values.items()):
-        y, value = 4.0 + place * 24, ends[0]
+    for index, (name, ends) in enumerate(values.items()):
+        y, value = 4.0 + index * 24, ends[0]
         shapes += [
             _text(0, y + 13, name if len(name) <= 30 else f"{name[:29]}…"),
             _rect((220, y, abs(value) * scale, 16), "c1" if value < 0 else "c0", f"{name}: {value:.4g}"),
@@ -255,8 +256,7 @@ def sql_to_copy(sql: str) -> h.Element:
 
 def literal(text: str) -> str:
     """A text as an SQL literal, for a statement that the console displays and never runs."""
-    escaped = text.replace("'", "''")
-    return f"E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{escaped}'"
+    return Literal(text).as_string().strip()
 
 
 LISTS = frozenset({"losses", "queries", "rated", "recall", "unused_items", "usage"})

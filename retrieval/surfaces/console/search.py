@@ -16,14 +16,14 @@ from starlette.routing import Route
 
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.items.collection import COUNTED_FIELDS
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.preview import PreviewedHit, ProfilePreview
 from retrieval.domain.search.profile import MAX_WEIGHT, Profile
-from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, table, view
+from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, table, text_field, view
 from retrieval.surfaces.console.plots import legend, sql_of_hits, sql_to_copy, stacked_bar, timings
+from retrieval.surfaces.http.json_bodies import object_of
 
 HITS = 10
 SNIPPET = 280
@@ -103,21 +103,13 @@ async def facets_of(collection: Collection) -> list[str]:
 
 
 def filter_of(visit: Visit, offered: Iterable[str]) -> dict[str, Any] | None:
-    """The filter of the ticked values and the typed filter. Raises ``InvalidFilterError`` unless it is an object."""
+    """The filter of the ticked values and the typed filter. Raises ``InvalidRequestError`` unless it is an object."""
     where: dict[str, Any] = {name: chosen for name in offered if (chosen := visit.texts(f"f.{name}"))}
     period = {side: value for side in ("gte", "lt") if (value := visit.text(f"when.{side}"))}
     if period:
         where["occurred_at"] = period
-    text = visit.text("where").strip()
-    if text:
-        try:
-            typed = json.loads(text)
-        except ValueError as error:
-            raise InvalidFilterError(f"the filter is not JSON: {error}") from None
-        if not isinstance(typed, dict):
-            raise InvalidFilterError('the filter must be a JSON object, such as {"priority": "High"}')
-        return {"all": [where, typed]} if where else typed
-    return where or None
+    typed = object_of("where", visit.text("where").strip() or None)
+    return {"and": [where, typed]} if where and typed else where or typed or None
 
 
 async def _results(visit: Visit, collection: Collection, offered: Sequence[str], *, done: h.Node = None) -> h.Node:
@@ -187,19 +179,17 @@ def _filters(visit: Visit, counts: Mapping[str, Mapping[str, int]], offered: Seq
             h.summary["Filters"],
             (_facet(visit, name, counts.get(name, {})) for name in offered),
             h.fieldset[
-                h.legend["When"], _field(visit, "when.gte", "from", "date"), _field(visit, "when.lt", "before", "date")
+                h.legend["When"],
+                text_field("when.gte", "from", visit.text("when.gte"), kind="date"),
+                text_field("when.lt", "before", visit.text("when.lt"), kind="date"),
             ],
             h.details[
-                h.summary["As JSON"], _field(visit, "where", "filter", "text", placeholder='{"priority": "High"}')
+                h.summary["As JSON"],
+                text_field("where", "filter", visit.text("where"), placeholder='{"priority": "High"}'),
             ],
             h.noscript[h.button(type="submit")["Filter"]],
         ]
     ]
-
-
-def _field(visit: Visit, name: str, label: str, kind: str, **more: str) -> h.Node:
-    key = f"field-{name.replace('.', '-')}"
-    return h.div[h.label(for_=key)[label], h.input(f"#{key}", type=kind, name=name, value=visit.text(name), **more)]
 
 
 def _facet(visit: Visit, name: str, counts: Mapping[str, int]) -> h.Node:
@@ -231,7 +221,7 @@ def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> 
     address = visit.url("/data/item", collection=visit.text("collection"), id=hit.item_id)
     return h.li(".card")[
         h.h2[h.a(href=address)[hit.title or hit.item_id]],
-        h.p(".snippet")[highlighted(hit)],
+        h.p(".snippet")[Markup(hit.snippet.html) if hit.snippet else hit.body[:SNIPPET]],  # noqa: S704 - it is escaped
         h.p(".facts")[
             h.span(".score")[f"{hit.score:.4f}"],
             h.span[f"{hit.relevance:.0%} relevant"] if hit.relevance is not None else None,
@@ -248,11 +238,6 @@ def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> 
             else None,
         ],
     ]  # fmt: skip
-
-
-def highlighted(hit: Hit) -> h.Node:
-    """The part of the text with the query's words marked; ``Snippet.html`` is escaped."""
-    return Markup(hit.snippet.html) if hit.snippet is not None else hit.body[:SNIPPET]  # noqa: S704 - it is escaped
 
 
 def _explanation(hit: Hit) -> h.Node:

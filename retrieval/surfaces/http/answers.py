@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from retrieval.domain.checks import choices_hint
+from retrieval.domain.checks import choices_hint, shown_line
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http import problems
 from retrieval.surfaces.http.json_bodies import members_at
@@ -87,4 +87,4 @@ def report(error: Exception) -> None:
     if not isinstance(error, RetrievalError):
         _log.error("an unexpected error: %s", type(error).__name__, exc_info=error)
     elif problems.problem_type(type(error)).status >= 500:
-        _log.warning("a request was not served: %s", problems.one_line(str(error)))
+        _log.warning("a request was not served: %s", shown_line(str(error)))

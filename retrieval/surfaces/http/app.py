@@ -69,7 +69,7 @@ _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 class Frame:
     """ASGI middleware that does everything around a request's route in one pass.
 
-    It assigns the request an id and one of the places for concurrent requests, refuses it if no place is free, starts
+    It assigns the request an id and room among the concurrent requests, refuses it if there is no room, starts
     its deadline, checks its API key, sends the response, and counts and logs the outcome.
     """
 
@@ -90,23 +90,23 @@ class Frame:
         token = set_request_id(request_id)
         try:
             if tracer() is None:
-                await self._serve_in_place(exchange, scope)
+                await self._serve_with_room(exchange, scope)
             else:
                 # The span belongs to the trace in the caller's ``traceparent``, if there is one.
                 parent = propagate.extract(
                     {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
                 )
                 with span(scope["method"], SpanKind.SERVER, parent) as current:
-                    await self._serve_in_place(exchange, scope)
+                    await self._serve_with_room(exchange, scope)
                     if current is not None:
                         _describe(current, scope, exchange.status or HUNG_UP, request_id)
         finally:
             self._record(exchange, scope, request_id, time.perf_counter() - began)
             reset_request_id(token)
 
-    async def _serve_in_place(self, exchange: Exchange, scope: Scope) -> None:
+    async def _serve_with_room(self, exchange: Exchange, scope: Scope) -> None:
         if scope["path"] in OPEN_PATHS:
-            # Requests for the state of the service need no place: they are served however busy it is.
+            # Requests for the state of the service need no room: they are served however busy it is.
             await self._respond(exchange, scope, None)
         elif room := self._load.enter():
             exchange.on_start = room.leave
@@ -125,7 +125,7 @@ class Frame:
             limit = limits.most_body_bytes(scope, self._settings)
             limits.check_length(exchange.sent_headers.get(b"content-length"), limit)
             seconds = limits.most_seconds(exchange.sent_headers.get(limits.TIMEOUT_HEADER), self._settings)
-            async with exchange.limit(seconds=seconds, body_bytes=limit, flows=limits.is_stream(scope)):
+            async with exchange.limit(seconds=seconds, body_bytes=limit, is_stream=limits.is_stream(scope)):
                 if self._access.is_open:
                     check_local(scope)
                 if room is None:
@@ -168,10 +168,10 @@ class Frame:
             }
             # A request that is refused before its route is looked up has none, and its path may hold names.
             where = route or (f"(refused: {refusal})" if refusal else "(no route)")
-            ACCESS.log(level, "%s %s %d", method, where, status, extra={"told": fields})
+            ACCESS.log(level, "%s %s %d", method, where, status, extra={"fields": fields})
 
 
-_PLACE = re.compile(r"(?:https?://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(?::[0-9]*)?")
+_HOST = re.compile(r"(?:https?://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(?::[0-9]*)?")
 """The strict form of a host or an origin, because parsers disagree about ``a@b`` and ``a/b``."""
 
 
@@ -190,8 +190,8 @@ def check_local(scope: Scope) -> None:
 
 
 @lru_cache(maxsize=64)
-def _names_this_machine(place: str) -> bool:
-    match = _PLACE.fullmatch(place)
+def _names_this_machine(host: str) -> bool:
+    match = _HOST.fullmatch(host)
     return match is not None and is_local(match["host"].strip("[]"))
 
 

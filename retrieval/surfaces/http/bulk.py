@@ -185,17 +185,17 @@ PART_BYTES = 64 * 1024
 
 
 class Spool:
-    """A queue of bytes that one task writes and another reads; a context manager.
+    """A queue of bytes that one task writes and another reads; a context manager. Large content is in a file.
 
-    Large content is in a file, which a thread reads and writes because a disk may be slow.
+    Its pieces are small, so a write or a read of the file takes less time than passing it to a thread.
     """
 
     def __init__(self, in_memory_bytes: int = IN_MEMORY_BYTES, most_bytes: int = MOST_BYTES) -> None:
         self._file = SpooledTemporaryFile(max_size=in_memory_bytes)  # noqa: SIM115 - closed at the end of the with
-        self._in_memory, self._most = in_memory_bytes, most_bytes
+        self._most = most_bytes
         self._written = self._read = 0
-        self._is_on_disk = self._is_closed = False
-        self._more, self._alone = asyncio.Event(), asyncio.Lock()
+        self._is_closed = False
+        self._more = asyncio.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -203,52 +203,34 @@ class Spool:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Append the bytes. Raises ``UnreadAnswerError`` if too many are unread."""
         if self._written + len(data) > self._most:
             raise problems.UnreadAnswerError(
                 f"more than {self._most:,} bytes of the response are unread; read it while you send, or send fewer "
                 "lines at once; send the lines without a result again"
             )
-        await self._append(data)
+        self._append(data)
 
-    async def end(self, data: bytes = b"") -> None:
+    def end(self, data: bytes = b"") -> None:
         """Append the last bytes, however many are unread."""
-        await self._append(data)
         self._is_closed = True
-        self._more.set()
+        self._append(data)
 
     async def parts(self) -> AsyncIterator[bytes]:
         """Yields everything that is written, part by part, as soon as it is written."""
         while True:
             while self._read < self._written:
-                yield await self._on_file(self._take)
+                yield self._take()
             if self._is_closed:
                 return
             self._more.clear()
             await self._more.wait()
 
-    async def _append(self, data: bytes) -> None:
-        # Once the content is on disk it stays there, even after everything was read.
-        self._is_on_disk = self._is_on_disk or self._written + len(data) > self._in_memory
-        await self._on_file(lambda: self._put(data))
-        self._more.set()
-
-    async def _on_file(self, work: Callable[[], T]) -> T:
-        """Run the work on the file, one at a time and to its end, because a thread cannot be cancelled."""
-        async with self._alone:
-            if not self._is_on_disk:
-                return work()
-            working = asyncio.ensure_future(asyncio.to_thread(work))
-            try:
-                return await asyncio.shield(working)
-            except asyncio.CancelledError:
-                await asyncio.wait([working])
-                raise
-
-    def _put(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> None:
         self._file.seek(self._written)
         self._written += self._file.write(data)
+        self._more.set()
 
     def _take(self) -> bytes:
         self._file.seek(self._read)
@@ -394,7 +376,7 @@ class BulkAnswer(Response):
                 _check_some(first, is_all=intake.is_complete)
                 sending = asyncio.create_task(self._send(spool, send, reading))
                 tasks.append(sending)
-                await spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
+                spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
                 reading.cancel()  # an error may have ended the stream early
                 await sending
             finally:
@@ -437,7 +419,7 @@ class BulkAnswer(Response):
                 done += added.report
                 seen.extend(outcome.item_id for outcome in outcomes if outcome.item_id and outcome.error is None)
                 counts.update(outcome.became or _REJECTED for outcome in outcomes)
-                await spool.write(
+                spool.write(
                     _lines(_result_line(line, outcome) for (line, _), outcome in zip(lines, outcomes, strict=True))
                 )
                 lines = await self._read(await intake.batch())

@@ -154,7 +154,7 @@ class Exchange:
         """The error that ended the request outside its route, or None."""
         self.on_start: Callable[[], None] = lambda: None
         """Called when the response begins, unless it is a stream: the client may read it slowly."""
-        self.is_gone = self._is_complete = self._flows = self._is_awaited = False
+        self.is_gone = self._is_complete = self._is_stream = self._is_awaited = False
         sent = self.sent_headers
         self._is_body_read = b"transfer-encoding" not in sent and sent.get(b"content-length", b"0") == b"0"
         is_last = scope.get("http_version") == "1.0" or b"close" in sent.get(b"connection", b"").lower()
@@ -164,13 +164,13 @@ class Exchange:
         self._read = 0
 
     @asynccontextmanager
-    async def limit(self, *, seconds: float, body_bytes: int, flows: bool) -> AsyncIterator[None]:
+    async def limit(self, *, seconds: float, body_bytes: int, is_stream: bool) -> AsyncIterator[None]:
         """Limit the time of the request in the block, and the size of its body.
 
-        With ``flows``, for a stream, the time restarts with each part. The block raises ``TimeoutError`` at its end if
+        The time of a stream restarts with each part. The block raises ``TimeoutError`` at its end if
         the request is late or its client disconnected.
         """
-        self._seconds, self._body_bytes, self._flows = seconds, body_bytes, flows
+        self._seconds, self._body_bytes, self._is_stream = seconds, body_bytes, is_stream
         loop, connection = asyncio.get_running_loop(), self._connection
         self._deadline = Deadline(loop.time() + seconds, loop.time)
         async with asyncio.timeout_at(self._deadline.until + GRACE_SECONDS) as self._timeout:
@@ -185,7 +185,7 @@ class Exchange:
                 # The next request on the connection may have begun, and have set its own callback.
                 if connection is not None and connection.on_lost == self._hang_up:
                     connection.on_lost = None
-                self._flows = False  # a refusal that follows has no time limit to restart
+                self._is_stream = False  # a refusal that follows has no time limit to restart
 
     async def receive(self) -> Message:
         """The next part of the request for the application; a disconnect if the body is too large."""
@@ -208,7 +208,7 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             message["headers"] = [*message.get("headers", ()), *self.headers]
-            if not self._flows:
+            if not self._is_stream:
                 self.on_start()
         is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
         if is_end and self._reads_rest and not self._is_body_read:
@@ -249,7 +249,7 @@ class Exchange:
 
     def _restart_limit(self) -> None:
         """Restart the time limit of a stream, which may take as long as it makes progress."""
-        if self._flows and not self._timeout.expired():
+        if self._is_stream and not self._timeout.expired():
             self._deadline.until = self._deadline.clock() + self._seconds
             self._timeout.reschedule(self._deadline.until + GRACE_SECONDS)
 

@@ -45,7 +45,7 @@ from retrieval.domain.items.item import ABSENT, ANY, Item
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.conditions import parsed_filter
-from retrieval.surfaces.http.limits import is_write
+from retrieval.surfaces.http.limits import is_large_write
 from retrieval.surfaces.http.problems import MalformedBodyError, MediaTypeError
 
 
@@ -106,7 +106,7 @@ def object_of(name: str, text: str | None) -> dict[str, Any]:
     except JSONTextError as error:
         raise InvalidRequestError(f"the parameter {name} cannot be read: {error}") from None
     if not isinstance(value, dict):
-        raise InvalidRequestError(f"the parameter {name} must be a JSON object, percent-encoded, not {text!r:.80}")
+        raise InvalidRequestError(f"the parameter {name} must be a JSON object, not {text!r:.80}")
     return value
 
 
@@ -206,18 +206,18 @@ LARGE_AT_ONCE = 4
 LARGE_PAGE = 100
 """A search of this many hits is large: each hit takes about 20 µs to encode, and its text may have megabytes."""
 
-_HAS_PLACE = "has_place_of_large"
+_HAS_ROOM = "has_room_for_large"
 
 
 @asynccontextmanager
-async def place_of_large(request: Request, *, is_large: bool) -> AsyncIterator[None]:
-    """Wait for one of the places for large requests, if the request is large and has none yet."""
-    if not is_large or getattr(request.state, _HAS_PLACE, False):
+async def room_for_large(request: Request, *, is_large: bool) -> AsyncIterator[None]:
+    """Wait for room for a large request, if the request is large and has none yet."""
+    if not is_large or getattr(request.state, _HAS_ROOM, False):
         yield
         return
-    places: asyncio.Semaphore = request.app.state.large
-    async with places:
-        setattr(request.state, _HAS_PLACE, True)
+    large: asyncio.Semaphore = request.app.state.large
+    async with large:
+        setattr(request.state, _HAS_ROOM, True)
         yield
 
 
@@ -242,10 +242,10 @@ class JSONBodies(APIRoute):
             if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
                 raise MediaTypeError(content_type)
             is_long = len(body) >= LONG_BODY
-            is_large = is_long and model is not None and not is_write(request.scope)
+            is_large = is_long and model is not None and not is_large_write(request.scope)
             if is_large:
                 _check_values(body)
-            async with place_of_large(request, is_large=is_large):
+            async with room_for_large(request, is_large=is_large):
                 parsed.value = await aside(lambda: _read(body, model), is_long=is_long)
                 return await handler(parsed)
 
@@ -306,16 +306,16 @@ def path_of_names(scope: Scope) -> str | None:
     ``InvalidRequestError`` for a path or query that is not UTF-8.
     """
     if query := scope.get("query_string"):
-        check_text(query, "query")
+        check_utf8(query, "query")
     raw_path: bytes | None = scope.get("raw_path")
     if raw_path is None or b"%" not in raw_path:
         return None
-    check_text(raw_path, "path")
+    check_utf8(raw_path, "path")
     path = raw_path.decode("latin-1")
     return with_stand_ins(path) if _ENCODED.search(path) else None
 
 
-def check_text(encoded: bytes, part: str) -> None:
+def check_utf8(encoded: bytes, part: str) -> None:
     """Raise ``InvalidRequestError`` if a part of a URL is not UTF-8: different names would become the same."""
     try:
         unquote_to_bytes(encoded).decode("utf-8")

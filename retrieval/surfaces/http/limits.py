@@ -17,7 +17,7 @@ from retrieval.surfaces.http.problems import BodyTooLargeError
 TIMEOUT_HEADER = b"x-request-timeout"
 
 _BULK = re.compile(r"/v1/collections/.+/items/bulk", re.DOTALL)
-_WRITES = {
+_LARGE = {
     "POST": re.compile(
         r"/v1/collections/.+/(?:items|documents)|/v1/feedback/batch|/v1/outcome|/console/data/upload", re.DOTALL
     ),
@@ -32,7 +32,7 @@ def most_body_bytes(scope: Scope, settings: Settings) -> int:
     if is_stream(scope):
         return settings.http_max_bulk_bytes
     most = settings.http_max_body_bytes
-    return most if is_write(scope) else min(settings.http_max_search_bytes, most)
+    return most if is_large_write(scope) else min(settings.http_max_search_bytes, most)
 
 
 def most_seconds(header: bytes | None, settings: Settings) -> float:
@@ -52,9 +52,9 @@ def most_seconds(header: bytes | None, settings: Settings) -> float:
     return min(seconds, settings.http_deadline_seconds)
 
 
-def is_write(scope: Scope) -> bool:
-    """Whether the request writes items, documents or a batch of feedback."""
-    writes = _WRITES.get(scope["method"])
+def is_large_write(scope: Scope) -> bool:
+    """Whether the request writes items, documents or a batch of feedback: its body may be large."""
+    writes = _LARGE.get(scope["method"])
     return writes is not None and writes.fullmatch(scope["path"]) is not None
 
 

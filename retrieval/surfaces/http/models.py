@@ -72,7 +72,7 @@ class Sent(_Described, extra="forbid", strict=True, use_attribute_docstrings=Tru
 class AnswerPart(_Described, use_attribute_docstrings=True):
     """A part of a response, for the OpenAPI description; responses are not validated against it.
 
-    A domain class in an annotation stands for its ``told`` model.
+    A domain class in an annotation stands for its ``model_of``.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -90,7 +90,7 @@ _ENCLOSED: dict[type, type] = {StoredItem: Item}
 
 
 @cache
-def told(kind: type) -> type[BaseModel]:
+def model_of(kind: type) -> type[BaseModel]:
     """The model of what ``as_dict`` of a domain class returns, with the docstrings of the class and its fields."""
     fields: dict[str, Any] = {}
     enclosed = _json_fields(_ENCLOSED[kind]) if kind in _ENCLOSED else ()
@@ -98,7 +98,7 @@ def told(kind: type) -> type[BaseModel]:
         default = None if name in _MAY_BE_MISSING else ...
         # A field needs another Python name if pydantic has a method of its name.
         is_taken = hasattr(BaseModel, name)
-        fields[f"{name}_told" if is_taken else name] = json_type, Field(default, alias=name if is_taken else None)
+        fields[f"{name}_field" if is_taken else name] = json_type, Field(default, alias=name if is_taken else None)
     about = _in_json(str(inspect.getdoc(kind)).partition("\n\n")[0])
     return create_model(kind.__name__, __base__=_Described, __doc__=about, **fields)
 
@@ -108,7 +108,7 @@ def listed(name: str, about: str, next_page: str | None = None, /, **parts: type
 
     ``next_page``: the description of the member ``next``, of a response that may have a next page.
     """
-    fields: dict[str, Any] = {part: list[told(kind)] for part, kind in parts.items()}  # type: ignore[misc]
+    fields: dict[str, Any] = {part: list[model_of(kind)] for part, kind in parts.items()}  # type: ignore[misc]
     if next_page is not None:
         fields["next"] = Annotated[str | None, Field(description=next_page)]
     return create_model(name, __base__=_Described, __doc__=about, **fields)
@@ -145,7 +145,7 @@ def _json_type(kind: Any) -> Any:
     if base is Profile:
         return dict[str, Any]
     if is_dataclass(base) or hasattr(base, "_fields"):
-        return told(base)  # type: ignore[arg-type]
+        return model_of(base)  # type: ignore[arg-type]
     if issubclass(base, Mapping):
         return dict[str, _json_type(inner[1])]  # type: ignore[misc]
     return list[_json_type(inner[0])] if issubclass(base, Sequence | AbstractSet) else kind  # type: ignore[misc]

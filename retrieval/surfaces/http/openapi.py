@@ -109,14 +109,11 @@ class DescribedAPI(FastAPI):
         return super().openapi()
 
     def setup(self) -> None:
-        """Add the description's own route, which FastAPI would encode for every request."""
-        body_cache: list[bytes] = []
+        """Add the description's own route; a thread makes the description, because that takes up to a second."""
 
         async def answer(_request: Request) -> Response:
-            if not body_cache:
-                # Making it takes up to a second, in which the event loop would answer nothing else.
-                body_cache.append(await asyncio.to_thread(lambda: to_json(self.openapi())))
-            return Response(body_cache[0], media_type="application/json")
+            body = await asyncio.to_thread(lambda: to_json(self.openapi()))
+            return Response(body, media_type="application/json")
 
         self.router.routes.append(Page(str(self.openapi_url), answer, include_in_schema=False))
 

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 
 from retrieval.domain import errors
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import refusal_of
+from retrieval.domain.checks import refusal_of, shown_line
 from retrieval.domain.errors import Advice, RetrievalError
 
 _ADVICE = {
@@ -47,8 +47,8 @@ _ADVICE = {
 def detail_of(error: BaseException) -> str:
     """The fact and the advice of an error on one line, with HTTP requests in place of commands."""
     if isinstance(error, RetrievalError) and error.advice is not None:
-        return one_line(f"{error.fact}; {_ADVICE[error.advice]}")
-    return one_line(str(error))
+        return shown_line(f"{error.fact}; {_ADVICE[error.advice]}")
+    return shown_line(str(error))
 
 
 class RefusalError(RetrievalError):
@@ -321,14 +321,9 @@ def pointer(parts: Iterable[str | int]) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in parts)
 
 
-def one_line(text: str) -> str:
-    """The text on one line."""
-    return " ".join(text.split())
-
-
 def _entry(details: ErrorDetails | Mapping[str, Any], body: object) -> dict[str, str]:
     where, *place = details["loc"] or ("body",)
-    detail = one_line(refusal_of(details))
+    detail = shown_line(refusal_of(details))
     if where == "body":
         place = place if body is None else list(_sent_place(body, place, is_missing=details.get("type") == "missing"))
         return {"pointer": pointer(place), "detail": detail}

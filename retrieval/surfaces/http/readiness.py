@@ -26,7 +26,7 @@ from retrieval.surfaces.http.problems import IN_LOG, problem_type
 
 OK, UNKNOWN = "ok", "not checked: see the others"
 NO_EMBEDDER = "none: searches are by words only"
-NO_MODEL = "none"
+NONE = "none"
 
 DATABASE_SECONDS = 2.0
 """The time limit of the database."""
@@ -45,7 +45,7 @@ class Readiness:
     embedder: str
     language_model: str
     reranker: str
-    replicas: str = NO_MODEL
+    replicas: str = NONE
     """``ok``, ``none``, or the number of replicas that searches pass over, to read from the primary."""
 
     @property
@@ -59,7 +59,7 @@ class Readiness:
         if not self.is_ready:
             return "not ready"
         models = {self.language_model, self.reranker}
-        is_whole = self.embedder in (OK, NO_EMBEDDER) and models | {self.replicas} <= {OK, NO_MODEL}
+        is_whole = self.embedder in (OK, NO_EMBEDDER) and models | {self.replicas} <= {OK, NONE}
         return "ready" if is_whole else "degraded"
 
 
@@ -148,7 +148,7 @@ async def _embedder_state(service: Service) -> _State:
 async def _replicas_state(host: Platform) -> str:
     replicas = host.database.replicas
     if replicas is None:
-        return NO_MODEL
+        return NONE
     with suppress(LateError):
         await within(replicas.look(), DATABASE_SECONDS)
     away = sum(bool(replica.passed_over) for replica in replicas.states)
@@ -166,7 +166,7 @@ def _model_state(host: Platform, role: Role, model: Callable[[], object]) -> str
         return _fault(error)
     if _is_out(host, role):
         return _fault(role.unavailable(""))
-    return OK if is_there else NO_MODEL
+    return OK if is_there else NONE
 
 
 def _fault(error: errors.RetrievalError) -> str:

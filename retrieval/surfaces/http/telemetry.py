@@ -256,7 +256,7 @@ def request_id_of(header: bytes | None) -> str:
     return text if text and _SANE.fullmatch(text) else secrets.token_hex(16)
 
 
-SECRET = "[secret]"  # noqa: S105 - stands in the place of one
+SECRET = "[secret]"  # noqa: S105 - a placeholder
 
 _PARAMETER = re.compile(r"((?:ssl)?password=)('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
 _SECRETS = (
@@ -298,7 +298,7 @@ class ServiceFormatter(logging.Formatter):
     """Formats a log record as a line without secrets, as JSON or text.
 
     JSON: one object per line with ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, ``request_id``, and the
-    fields in the record's ``told``. Text: ``12:30:01.250 INFO retrieval.access POST /v1/... 200 ms=3.1 ...``.
+    fields in the record's ``fields``. Text: ``12:30:01.250 INFO retrieval.access POST /v1/... 200 ms=3.1 ...``.
     """
 
     def __init__(self, redaction: Redaction, *, as_json: bool, debug: bool = False) -> None:
@@ -310,7 +310,7 @@ class ServiceFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line for any record; in the text format a traceback follows on separate lines."""
         at, message = datetime.fromtimestamp(record.created, UTC), record.getMessage()
-        fields = {"request_id": current_request_id() or None, **getattr(record, "told", {})}
+        fields = {"request_id": current_request_id() or None, **getattr(record, "fields", {})}
         trace = _traceback(record, debug=self._debug) if record.exc_info else None
         if self._as_json:
             line = {

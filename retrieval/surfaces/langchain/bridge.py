@@ -8,11 +8,12 @@ or blocks depending on the caller.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
-from functools import partial
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
@@ -28,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BEGIN_SECONDS = 10.0
-"""The time limit for a loop to begin a call; a loop that waits for the caller never begins it."""
+"""The time within which a loop must begin a call; a loop that waits for the caller never begins it."""
 
 _LOOP_UNKNOWN = (
     "the event loop of the collection is unknown: use it within the loop that opened the platform, or give a "
@@ -128,6 +129,25 @@ class Bridge(Generic[A]):
     def _home(self) -> asyncio.AbstractEventLoop | None:
         twin: Any = self.twin
         return loop_of(twin) if isinstance(twin, Platform) else handle_of(twin).database.loop
+
+
+def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]]) -> Callable[Concatenate[Any, P], T]:
+    """The sync form of an async method ``aNAME`` of an object with a bridge, as ``NAME``. See ``Bridge.run``.
+
+    A method that takes ``**kwargs`` has to take ``self`` by position only.
+    """
+
+    @wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        bridge: Bridge[Any] = self._bridge
+        return bridge.run(method, self, *args, **kwargs)
+
+    call.__name__ = method.__name__.replace("a", "", 1)
+    call.__annotations__ = inspect.get_annotations(method, eval_str=True)
+    # Frameworks would follow ``__wrapped__`` and take the sync form for an async one.
+    vars(call).update(__signature__=inspect.signature(method, eval_str=True))
+    del vars(call)["__wrapped__"]
+    return call
 
 
 def log_notes(collection: Collection, report: AddReport) -> None:

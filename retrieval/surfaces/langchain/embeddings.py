@@ -12,7 +12,7 @@ from retrieval.collection import Collection
 from retrieval.domain import errors
 from retrieval.domain.checks import is_whole
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
-from retrieval.surfaces.langchain.bridge import Bridge
+from retrieval.surfaces.langchain.bridge import Bridge, blocking
 from retrieval.sync import SyncCollection
 
 
@@ -25,21 +25,17 @@ class RetrievalEmbeddings(Embeddings):
     def __init__(self, collection: Collection | SyncCollection) -> None:
         self._bridge: Bridge[Collection] = Bridge(collection)
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector per text, as of stored items with these texts."""
-        return self._bridge.run(self._embed, texts, TextRole.DOCUMENT)
-
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The async form of ``embed_documents``."""
+        """One vector per text, as of stored items with these texts."""
         return await self._bridge.arun(self._embed, texts, TextRole.DOCUMENT)
 
-    def embed_query(self, text: str) -> list[float]:
-        """The query vector of a search for the text."""
-        return self._bridge.run(self._embed, [text], TextRole.QUERY)[0]
+    embed_documents = blocking(aembed_documents)
 
     async def aembed_query(self, text: str) -> list[float]:
-        """The async form of ``embed_query``."""
+        """The query vector of a search for the text."""
         return (await self._bridge.arun(self._embed, [text], TextRole.QUERY))[0]
+
+    embed_query = blocking(aembed_query)
 
     def space(self) -> EmbeddingSpace:
         """The collection's embedding space."""
@@ -115,7 +111,7 @@ class LangChainEmbedder:
         except Exception as error:
             raise _embedder_error(error) from error
         try:
-            return checked_vectors(vectors, self._space, [f"text {place}" for place in range(1, len(ready) + 1)])
+            return checked_vectors(vectors, self._space, [f"text {number}" for number in range(1, len(ready) + 1)])
         except errors.InvalidVectorError as error:
             raise errors.EmbedderRejectedError(f"the vectors of {self._space.name} cannot be used: {error}") from error
 
@@ -158,7 +154,7 @@ def _number(value: object) -> int | None:
 
 
 def _embedder_error(error: Exception) -> errors.EmbedderError:
-    """The platform's error for a library's error: a refusal if the text or the call is at fault."""
+    """The platform's error for a library's error: a rejection if the text or the call is at fault."""
     if isinstance(error, errors.EmbedderError):
         return error
     status = getattr(error, "status_code", None)

@@ -11,13 +11,13 @@ from retrieval.domain.search import filters
 from retrieval.domain.search.filters import And, Filter, Where
 
 _METADATA_OF_FIELDS = filters.FIELDS - filters.NUMBER_FIELDS
-"""The fields whose names documents use in their metadata; no document brings numbers of verdicts."""
+"""The fields whose names documents use in their metadata; no document has numbers of verdicts."""
 
 _MIRRORED = {"kind": "string", "source": "string", "status": "string", "tags": "array"}
 """The fields that metadata of the same name and of that JSON type also set."""
 
 _OWN_STATUSES = frozenset({"active", "archived"})
-"""The statuses that an item can have although its metadata do not say so, or not have although they do."""
+"""The statuses in which an item's field and its metadata may differ."""
 
 _COMPARING = frozenset({"eq", "ne", "in", "nin", "any", "all"})
 
@@ -51,7 +51,7 @@ def _entry(name: Any, value: Any, types: _Types) -> Filter:
         return filters.Not(_part(value, types))
     if name not in _METADATA_OF_FIELDS or name not in types:
         return _parsed(name, value)
-    # A field that all of the metadata set has an index.
+    # If all metadata of that name set the field, the condition on the field has the same result, and uses its index.
     is_mirrored = name in _MIRRORED and {_MIRRORED[name], "null"}.issuperset(types[name])
     return _parsed(name, value) if is_mirrored and _compares_keys(name, value) else _either(name, value)
 
@@ -64,7 +64,7 @@ def _part(part: Where | Filter, types: _Types) -> Filter:
 
 
 def _compares_keys(name: str, value: object) -> bool:
-    """Whether the condition compares with texts that a field can hold, so that field and metadata answer alike."""
+    """Whether the condition compares with texts that a field can hold, so that field and metadata give one result."""
     if isinstance(value, Mapping):
         return value.keys() <= _COMPARING and all(_compares_keys(name, operand) for operand in value.values())
     values = [value] if isinstance(value, str) else value
@@ -74,10 +74,13 @@ def _compares_keys(name: str, value: object) -> bool:
 
 
 def _either(name: str, value: object) -> Filter:
-    """The condition on the metadata, for documents that have them, else on the field; or on the one it can be about."""
+    """The condition on the metadata of documents that have them, and on the field of others.
+
+    A condition that is invalid for one of the two applies to the other alone.
+    """
     try:
         of_attribute = _parsed(f"attributes.{name}", value)
-    except InvalidFilterError:  # such as all of these links
+    except InvalidFilterError:  # such as ``all``, which attributes do not have
         return _parsed(name, value)
     try:
         of_field = _parsed(name, value)

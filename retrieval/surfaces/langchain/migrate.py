@@ -4,8 +4,8 @@
         docs = await platform.collection("docs")
         report = await copy_store(url, LangChainStore(name="my_docs"), docs)
 
-Nothing is embedded again: the collection's embedding space has to be that of the model that made the vectors. A second
-copy changes only documents that have changed since, and so completes an interrupted one.
+Nothing is embedded again: the collection's embedding space must be that of the model that made the vectors. A second
+copy stores only documents that have changed, and so completes an interrupted copy.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class CopyReport(Serializable):
     unchanged: int = 0
     """The number of items that existed already, with their vector."""
     without_vector: int = 0
-    """Copied items without a usable vector in the source. The collection's embedder embeds them."""
+    """The number of copied items without a usable vector in the source, which the collection's embedder embeds."""
     rejected: int = 0
     """The number of rows that cannot be stored as items."""
     renamed: int = 0
-    """Items whose id another row has too, as former tables of ``PGVector`` allow: the key of their row becomes their
-    id.
+    """The number of items whose id another row also has, as former tables of ``PGVector`` allow. Their id is the key of
+    their row.
     """
 
     def __add__(self, other: CopyReport) -> CopyReport:
@@ -79,11 +79,11 @@ async def copy_store(
     progress: Callable[[CopyReport], None] | None = None,
     page: int = PAGE,
 ) -> CopyReport:
-    """Copy the store at the URL into the collection, page by page, each of them stored before the next is read.
+    """Copy the store at the URL into the collection; each page is stored before the next one is read.
 
-    Raises ``NotFoundError`` for a store that is not there, ``InvalidRequestError`` for a collection without vectors,
-    ``WrongDimensionError`` for vectors of another length than its own, ``InvalidItemError`` for a document that cannot
-    be an item where ``rejected`` is not given, and the errors of ``DatabaseError``.
+    Raises ``NotFoundError`` for a store that does not exist, ``InvalidRequestError`` for a collection without vectors,
+    ``WrongDimensionError`` for vectors of another length than the collection's, ``InvalidItemError`` for a document
+    that cannot be an item unless ``rejected`` is given, and the errors of ``DatabaseError``.
     """
     if await collection.space() is None:
         raise InvalidRequestError(_NO_SPACE.format(collection.name))
@@ -97,7 +97,7 @@ async def copy_store(
 
 
 async def target_of(platform: Platform, name: str) -> Collection:
-    """The collection, made if it is missing. Raises ``InvalidRequestError`` if it would have no space for vectors."""
+    """The collection, created if missing. Raises ``InvalidRequestError`` if it would have no space for vectors."""
     if name not in [known.name for known in await platform.collections()]:
         with suppress(ConfigurationError):  # the dimensions are not known yet
             if platform.embedder is None:

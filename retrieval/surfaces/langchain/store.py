@@ -34,7 +34,7 @@ from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import MAX_LISTED, latest, paths
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.surfaces.langchain.bridge import Bridge, log_notes
+from retrieval.surfaces.langchain.bridge import Bridge, blocking, log_notes
 from retrieval.surfaces.langchain.store_items import (
     EXPIRES_AT,
     NAMESPACE,
@@ -59,19 +59,19 @@ from retrieval.sync import SyncCollection
 T = TypeVar("T")
 
 FIRST_HITS = 100
-"""The hits of the first search by words; each further search brings ``MAX_LIMIT`` more, without the earlier ones.
+"""The number of hits of the first search by words; each further search adds ``MAX_LIMIT`` others.
 
 The steps are the same for all pages, so that pages neither overlap nor leave anything out.
 """
 
 SWEPT_AT_ONCE = 500
-"""Expired items that one transaction removes at most."""
+"""The maximum number of expired items that one transaction removes."""
 
 _KEY = Field("item_id", is_attribute=False)
 
 
 Hit = tuple[StoredItem, float | None]
-"""An item and its score; None for an item that the words do not find."""
+"""An item and its score; None: the words do not find the item."""
 
 Changes = Mapping[str, Item | None]
 """The new state of items, by item id; None: the item is removed."""
@@ -87,15 +87,15 @@ WHOLE = ("$",)
 class RetrievalStore(BaseStore):
     """A ``BaseStore`` on the items of a collection, for ``store=`` of a compiled graph.
 
-    ``collection``: of ``retrieval.connect()`` or of ``retrieval.sync.connect()``; the methods with ``await`` and those
-    without work on both, see ``Bridge``. The collection embeds, ranks and records, by its own profile.
+    ``collection`` is one of ``retrieval.connect()`` or of ``retrieval.sync.connect()``; the async and the sync methods
+    work on both, see ``Bridge``. The collection embeds, ranks and records by its own profile.
 
-    ``index``: ``{"fields": [...]}`` names the paths of the texts that searches by words see, as LangGraph writes
-    them; without it that is the whole value. ``ttl``: ``default_ttl`` in minutes, ``refresh_on_read``, and
-    ``sweep_interval_minutes``, after which a write also removes what has expired. What has expired is never given,
-    swept or not. ``wall_clock`` tells the seconds since 1970 that times to live go by.
+    ``index``: ``{"fields": [...]}`` has the paths, in LangGraph's notation, of the texts that searches by words read;
+    without it they read the whole value. ``ttl``: ``default_ttl`` in minutes, ``refresh_on_read``, and
+    ``sweep_interval_minutes``, after which a write also removes the expired items. Expired items are never returned,
+    removed or not. ``wall_clock`` returns the seconds since 1970, for times to live.
 
-    Raises ``ConfigurationError`` for an ``index`` that it cannot keep to.
+    Raises ``ConfigurationError`` for an ``index`` with other members.
     """
 
     supports_ttl = True
@@ -119,31 +119,24 @@ class RetrievalStore(BaseStore):
         self._waiting: list[_Write] = []
         self._writer: asyncio.Task[None] | None = None
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation, in order: reads see the state before the batch, then all puts are done.
-
-        Either all puts are made or none; of several puts of one key the last counts. Raises ``InvalidRequestError`` (a
-        ``ValueError``) for an operation that cannot be understood, and the platform's other errors.
-        """
-        return self._bridge.run(self._run, list(ops))
-
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The async form of ``batch``; the puts of tasks that come together are stored together."""
+        """The result of each operation, in order. Reads see the state before the batch; then all puts are stored.
+
+        All puts are stored, or none; of several puts with one key the last counts. The puts of concurrent calls are
+        stored together. Raises ``InvalidRequestError`` (a ``ValueError``) for an invalid operation, before anything is
+        read or written, and the platform's other errors.
+        """
         return await self._bridge.arun(self._run, list(ops))
 
-    def sweep_ttl(self) -> int:
-        """Remove the expired items; returns their number."""
-        return self._bridge.run(self._sweep)
+    batch = blocking(abatch)
 
     async def asweep_ttl(self) -> int:
-        """The async form of ``sweep_ttl``."""
+        """Remove the expired items; returns their number."""
         return await self._bridge.arun(self._sweep)
 
-    async def _run(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation. Reads see the state before the batch; of puts with one key the last counts.
+    sweep_ttl = blocking(asweep_ttl)
 
-        Raises ``InvalidRequestError`` before anything is read or written, if an operation cannot be understood.
-        """
+    async def _run(self, ops: Iterable[Op]) -> list[Result]:
         each, now = list(map(checked_operation, ops)), self._wall_clock()
         changes = _changes(each, self._fields, now)
         got = await self._got([op for op in each if isinstance(op, GetOp)], now)
@@ -176,7 +169,7 @@ class RetrievalStore(BaseStore):
                 ids, lambda _, item: None if item is None or (is_put(item) and is_expired(item, now)) else item
             )
             removed += report.removed
-            if not report.removed:  # another caller did it
+            if not report.removed:  # another caller has removed them
                 break
         return removed
 
@@ -188,11 +181,11 @@ class RetrievalStore(BaseStore):
         return [stored_item.item.item_id for stored_item in page]
 
     async def _store(self, changes: Changes) -> None:
-        """Make these changes, all or none, after those of earlier calls and together with those that wait."""
+        """Store these changes, all or none, after those of earlier calls and together with waiting ones."""
         outcome = asyncio.get_running_loop().create_future()
         self._waiting.append((changes, outcome))
         if self._writer is None or self._writer.done():
-            self._writer = in_background(self._store_waiting())  # a caller that is cancelled stops no other's changes
+            self._writer = in_background(self._store_waiting())  # a cancelled caller does not stop the others' changes
         await outcome
 
     async def _store_waiting(self) -> None:
@@ -205,10 +198,10 @@ class RetrievalStore(BaseStore):
         failure: Exception | None = None
         try:
             await self._change(changes)
-        except Exception as error:  # noqa: BLE001 - it is raised by those whose changes they are
+        except Exception as error:  # noqa: BLE001 - the calls with these changes raise it
             failure = error
         if failure is not None and len(writes) > 1 and not isinstance(failure, errors.DatabaseError):
-            for write in writes:  # one that is refused costs no other
+            for write in writes:  # a refused one does not affect the others
                 await self._store_together([write])
             return
         for _, outcome in writes:
@@ -221,7 +214,7 @@ class RetrievalStore(BaseStore):
         def decided(item_id: str, before: Item | None) -> Item | None:
             if before is not None and not is_put(before):
                 raise errors.ConflictError(
-                    f"item {item_id!r:.80} was put into the collection by something else than a store; "
+                    f"item {item_id!r:.80} of the collection was not written by a store; "
                     "use another namespace or key, or another collection"
                 )
             return changes[item_id]
@@ -245,10 +238,10 @@ class RetrievalStore(BaseStore):
         try:
             hits = await self._page(op, now)
             if any(is_put(stored_item.item) and is_expired(stored_item.item, now) for stored_item, _ in hits):
-                # Another process put the first expiring item a moment ago.
+                # Another process has just stored the first item with a time to live.
                 await self._collection.refresh()
                 hits = await self._page(op, now)
-        except errors.UnknownFieldError:  # nothing was ever put
+        except errors.UnknownFieldError:  # nothing was ever stored
             return []
         return [hit for hit in hits if _is_there(hit[0], now)]
 
@@ -269,7 +262,7 @@ class RetrievalStore(BaseStore):
         return hits
 
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
-        """The scores of the best ``wanted`` items by item id, the best first; fewer if the legs find fewer."""
+        """The scores of the best ``wanted`` items, by item id, the best first; fewer if the legs find fewer."""
         collection, ranked, step = self._collection, dict[str, float](), FIRST_HITS
         indexed = And((where, await self._if_known(UNINDEXED, is_indexed())))
         while len(ranked) < wanted:

@@ -37,22 +37,24 @@ def tags_of(namespace: Sequence[str]) -> tuple[str, ...]:
 
 
 def within(prefix: Sequence[str]) -> Filter:
-    """The items whose namespace begins with these elements."""
+    """The filter on items whose namespace begins with these elements."""
     return filters.AllTags((_tag(prefix),))
 
 
 def matching(match_type: str, path: Sequence[str]) -> Filter:
-    """The items whose namespace begins (``prefix``) or ends (``suffix``) like the path; ``*`` is any element."""
+    """The filter on items whose namespace begins (``prefix``) or ends (``suffix``) with the path; ``*``: any part."""
     if match_type not in {"prefix", "suffix"}:
         raise InvalidRequestError(f"namespaces match by 'prefix' or 'suffix', not {match_type!r:.80}")
     if not path:
         return And(())
-    places = range(len(path)) if match_type == "prefix" else range(-len(path), 0)
+    positions = range(len(path)) if match_type == "prefix" else range(-len(path), 0)
     parts: list[Filter] = [
-        filters.is_value(_element(place), part) for place, part in zip(places, path, strict=True) if part != "*"
+        filters.is_value(_element(position), part)
+        for position, part in zip(positions, path, strict=True)
+        if part != "*"
     ]
-    # The element that is farthest from its end: where it exists, the others do too.
-    return And((Exists(_element(places[-1] if match_type == "prefix" else places[0])), *parts))
+    # The element with the greatest distance from that end: if it exists, so do the others.
+    return And((Exists(_element(positions[-1] if match_type == "prefix" else positions[0])), *parts))
 
 
 def checked_namespace(namespace: object) -> tuple[str, ...]:
@@ -65,8 +67,8 @@ def checked_namespace(namespace: object) -> tuple[str, ...]:
     return tuple(namespace)
 
 
-def _element(place: int) -> Field:
-    return Field(NAMESPACE, is_attribute=True, path=(str(place),))
+def _element(position: int) -> Field:
+    return Field(NAMESPACE, is_attribute=True, path=(str(position),))
 
 
 def _tag(prefix: Sequence[str]) -> str:
@@ -90,10 +92,10 @@ _ORDER = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 def value_filter(wanted: Mapping[str, Any]) -> Filter:
     """The filter on the value from a mapping such as ``{"score": {"$gt": 4.99}}``.
 
-    A plain value must be equal, by type: 1 is 1.0 and not true; None is null or missing; a list must be as long and
-    equal place by place; a mapping is met by an object that has at least that. ``$gt``, ``$gte``, ``$lt``, ``$lte``
-    compare numbers with numbers and texts with texts, and let nothing else through; ``$ne`` lets through what ``$eq``
-    does not, what is missing too. Raises ``InvalidFilterError``.
+    A plain value matches an equal value of the same type: 1 equals 1.0 but not true. None matches null and a missing
+    value, a list a list of the same length with equal elements, a mapping an object that has at least its members.
+    ``$gt``, ``$gte``, ``$lt`` and ``$lte`` compare numbers with numbers and texts with texts, and match no other
+    values; ``$ne`` matches everything that ``$eq`` does not, including a missing value. Raises ``InvalidFilterError``.
     """
     if not isinstance(wanted, Mapping):
         raise InvalidFilterError(f'filter is a mapping such as {{"status": "active"}}, not {wanted!r:.80}')
@@ -111,7 +113,7 @@ def _met(path: tuple[str, ...], wanted: object, level: int) -> Filter:
         parts = [_met((*path, _key(name)), value, level + 1) for name, value in wanted.items()]
         return And((filters.HasType(_field(path), "object"), *parts))
     if isinstance(wanted, Sequence) and not isinstance(wanted, str | bytes | bytearray):
-        parts = [_met((*path, str(place)), value, level + 1) for place, value in enumerate(wanted)]
+        parts = [_met((*path, str(index)), value, level + 1) for index, value in enumerate(wanted)]
         too_long = Exists(_field((*path, str(len(wanted)))))
         long_enough = [Exists(_field((*path, str(len(wanted) - 1))))] if wanted else []
         return And((filters.HasType(_field(path), "array"), Not(too_long), *long_enough, *parts))
@@ -155,10 +157,10 @@ KEY = "key"
 """The attribute that holds an item's key."""
 
 TTL_MINUTES, EXPIRES_AT = "ttl_minutes", "expires_at"
-"""The attributes of items that expire: how long after they were last used, and when, in seconds since 1970."""
+"""The attributes of items that expire: the time to live since the last use, and the end in seconds since 1970."""
 
 UNINDEXED = "unindexed"
-"""The attribute, with the value true, of items that words do not find."""
+"""The attribute, with the value true, of items that searches by words do not find."""
 
 _EXPIRES = Field(EXPIRES_AT, is_attribute=True)
 
@@ -179,7 +181,7 @@ def item_of(put: PutOp, value: Mapping[str, Any], fields: Sequence[str], now: fl
 
 
 def refreshed(item: Item, now: float) -> Item:
-    """The item with its use at that moment, which expires later; the same object for an item that does not expire."""
+    """The item with a new end of its time to live, from now; the same object if the item does not expire."""
     lifetime = _lifetime(item.attributes.get(TTL_MINUTES), now)
     if is_expired(item, now) or lifetime.get(EXPIRES_AT, -math.inf) <= item.attributes.get(EXPIRES_AT, math.inf):
         return item
@@ -210,17 +212,17 @@ def is_alive(now: float) -> Filter:
 
 
 def has_expired(now: float) -> Filter:
-    """The others."""
+    """The filter on items that have expired."""
     return Compare(_EXPIRES, "lte", now)
 
 
 def is_indexed() -> Filter:
-    """The items that words can find."""
+    """The filter on items that searches by words find."""
     return Not(Exists(Field(UNINDEXED, is_attribute=True)))
 
 
 def graph_parts(stored: StoredItem) -> dict[str, Any]:
-    """The members of the item as a value of LangGraph."""
+    """The members of LangGraph's item."""
     attributes = stored.item.attributes
     return {
         "namespace": tuple(attributes[NAMESPACE]),

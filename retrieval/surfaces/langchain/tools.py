@@ -35,11 +35,11 @@ T = TypeVar("T")
 _Made = tuple[Bridge[Platform], RetrievalService]
 
 
-class Tickets:
-    """Calls of ``RetrievalService``, with and without ``await``, from any loop.
+class TicketCalls:
+    """Calls methods of ``RetrievalService``, with and without ``await``, from any loop.
 
-    Without a platform it opens one at its first call, by the settings of the environment, that the end of the program
-    closes.
+    Without a platform, the first call opens one by the settings of the environment, which is closed when the program
+    ends.
     """
 
     def __init__(self, platform: Platform | SyncPlatform | None = None, config: RetrievalConfig | None = None) -> None:
@@ -49,7 +49,7 @@ class Tickets:
         self._made: _Made | None = None if platform is None else _bridged(platform, config)
 
     def use(self, platform: Platform | SyncPlatform | None, config: RetrievalConfig | None = None) -> None:
-        """Use another platform from now on; None: a separate platform."""
+        """Use another platform from now on; None: the next call opens one."""
         made = None if platform is None else _bridged(platform, config)
         with self._making:
             own, self._own, self._made, self._config = self._own, None, made, config
@@ -59,14 +59,14 @@ class Tickets:
     def run(
         self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Runs the method and returns its result. Raises ``RunningLoopError`` within a running loop."""
+        """Run the method and return its result. Raises ``RunningLoopError`` within a running loop."""
         bridge, service = self._ready()
         return bridge.run(method, service, *args, **kwargs)
 
     async def arun(
         self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Runs the method and returns its result."""
+        """Run the method and return its result."""
         made = self._made
         bridge, service = await asyncio.to_thread(self._ready) if made is None else made
         return await bridge.arun(method, service, *args, **kwargs)
@@ -84,14 +84,14 @@ def _bridged(platform: Platform | SyncPlatform, config: RetrievalConfig | None) 
     return bridge, RetrievalService(config, bridge.twin)
 
 
-SHARED = Tickets()
-"""The service that the module's tools, ``retrieval_node`` and the singleton agent call."""
+SHARED = TicketCalls()
+"""The calls of the module's tools, of ``retrieval_node`` and of ``pattern_recognition_agent``."""
 
 
 def use_platform(platform: Platform | SyncPlatform | None, config: RetrievalConfig | None = None) -> None:
     """Let the tools, ``retrieval_node`` and ``pattern_recognition_agent`` use an open platform from now on.
 
-    Without it they open one of their own at first use, by the settings of the environment; None goes back to that.
+    None: the first use opens a platform by the settings of the environment, as if this function was never called.
     """
     SHARED.use(platform, config)
 
@@ -120,7 +120,7 @@ class ScoringArguments(BaseModel, frozen=True):
     @classmethod
     def _both_weights(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
         arguments = validate(models.given_weights(values))
-        with suppress(models.ProcessingError):  # raised by the tool: a ``ToolNode`` drops the reason of this one
+        with suppress(models.ProcessingError):  # the tool raises it: a ``ToolNode`` would drop the reason here
             models.complete_weights(arguments)
         return arguments
 
@@ -141,11 +141,11 @@ def ticket_tools(
     platform: Platform | SyncPlatform | None = None, config: RetrievalConfig | None = None
 ) -> list[BaseTool]:
     """The three tools on a platform of their own: search_similar_tickets, apply_hybrid_scoring and get_index_stats."""
-    tickets = Tickets(platform, config)
+    tickets = TicketCalls(platform, config)
     return [_search_tool(tickets), apply_hybrid_scoring, _stats_tool(tickets)]
 
 
-def _search_tool(tickets: Tickets) -> StructuredTool:
+def _search_tool(tickets: TicketCalls) -> StructuredTool:
     async def awaited(
         title: str, description: str, domain_filter: str | None = None, top_k: int = 20
     ) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def _search_tool(tickets: Tickets) -> StructuredTool:
     return StructuredTool.from_function(search_similar_tickets, awaited, parse_docstring=True)
 
 
-def _stats_tool(tickets: Tickets) -> StructuredTool:
+def _stats_tool(tickets: TicketCalls) -> StructuredTool:
     async def awaited() -> dict[str, Any]:
         return await tickets.arun(_stats)
 
@@ -245,7 +245,7 @@ class PatternRecognitionAgent(Runnable[State, Update]):
     """
 
     def __init__(self, platform: Platform | SyncPlatform | None = None, config: RetrievalConfig | None = None) -> None:
-        self._tickets = SHARED if platform is None and config is None else Tickets(platform, config)
+        self._tickets = SHARED if platform is None and config is None else TicketCalls(platform, config)
 
     async def __call__(self, state: State) -> Update:
         """See ``retrieval_node``."""
@@ -281,7 +281,7 @@ pattern_recognition_agent = PatternRecognitionAgent()
 """The shared agent of a program. It opens nothing before its first call."""
 
 
-async def _answer(tickets: Tickets, state: State) -> Update:
+async def _answer(tickets: TicketCalls, state: State) -> Update:
     try:
         return _success(await tickets.arun(_process, state))
     except (RetrievalError, ValidationError) as error:

@@ -9,7 +9,6 @@ from inspect import signature
 from typing import Any, Self
 from uuid import UUID, uuid4
 
-from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -29,7 +28,7 @@ from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegNa
 from retrieval.domain.search.profile_parts import Combination, Learned, check_share
 from retrieval.domain.search.signals import VectorSimilarity
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.surfaces.langchain.bridge import Bridge, log_notes
+from retrieval.surfaces.langchain.bridge import Bridge, blocking, log_notes
 from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
 from retrieval.surfaces.langchain.metadata_filters import of_metadata
 from retrieval.sync import SyncCollection, SyncPlatform, connect
@@ -125,17 +124,17 @@ _DELETED_AT_ONCE = 1000
 class RetrievalVectorStore(VectorStore):
     """Documents in a collection: ``RetrievalVectorStore(platform.collection("docs"))``.
 
-    Searches are the collection's own, words and vectors by its profile, and take its filters (``filter`` or ``where``)
-    and every other option of ``Collection.search``. With ``explain``, here or in a call, the metadata of each document
-    have its explanation under ``_retrieval``, and the ``retrieval_id`` that feedback names. ``context`` is what
-    searches are recorded with.
+    Searches are those of the collection, by words and vectors according to its profile. They accept its filters
+    (``filter`` or ``where``) and every other option of ``Collection.search``. With ``explain``, here or in a call, the
+    metadata of each document have its explanation under ``_retrieval``, with the ``retrieval_id`` for feedback.
+    Searches are recorded with the ``context``.
 
-    Every method works with ``await`` (its name then begins with ``a``), from any loop, and without: see ``Bridge`` for
-    which loop a collection belongs to. Raises the platform's errors.
+    Every method has an async form, whose name begins with ``a``, for any loop: see ``Bridge``. Raises the platform's
+    errors.
     """
 
-    # LangChain's own async forms wait in the loop's threads: a few at once hold all of them, and the calls that they
-    # wait for, whose embedder or database needs a thread, never end.
+    # LangChain's own async methods wait in threads of the loop. A few at once would occupy all of them, and an embedder
+    # or a database that needs a thread would never answer.
 
     @checks_argument_names
     def __init__(
@@ -157,16 +156,15 @@ class RetrievalVectorStore(VectorStore):
         """The collection's embedder."""
         return RetrievalEmbeddings(self.collection)
 
-    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """Store documents and give their ids: of ``ids``, or else their own, or else new ones; known ids are replaced.
+    async def aadd_documents(self, /, documents: list[Document], **kwargs: Any) -> list[str]:
+        """Store documents and return their ids: those of ``ids``, or else their own, or else new ones.
 
-        A document that cannot be embedded now is stored, found by its words, and embedded later.
+        A document with an existing id is replaced. A document that cannot be embedded now is stored, found by its
+        words, and embedded later.
         """
-        return self._bridge.run(self._added, documents, **kwargs)
-
-    async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
-        """The async form of ``add_documents``."""
         return await self._bridge.arun(self._added, documents, **kwargs)
+
+    add_documents = blocking(aadd_documents)
 
     def add_texts(
         self,
@@ -176,7 +174,7 @@ class RetrievalVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Store texts, each with its metadata and id. See ``add_documents``."""
+        """Store texts, each with its metadata and id. See ``aadd_documents``."""
         return self.add_documents(_documents(texts, metadatas), ids=ids, **kwargs)
 
     async def aadd_texts(
@@ -190,98 +188,69 @@ class RetrievalVectorStore(VectorStore):
         """The async form of ``add_texts``."""
         return await self.aadd_documents(_documents(texts, metadatas), ids=ids, **kwargs)
 
-    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The documents of those ids that exist, in the order of the ids."""
-        return self._bridge.run(self._got, ids)
-
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The async form of ``get_by_ids``."""
+        """The documents of those ids that exist, in the order of the ids."""
         return await self._bridge.arun(self._got, ids)
 
-    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
-        return self._bridge.run(self._deleted, ids, **kwargs)
+    get_by_ids = blocking(aget_by_ids)
 
-    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """The async form of ``delete``."""
+    async def adelete(self, /, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
         return await self._bridge.arun(self._deleted, ids, **kwargs)
 
-    def similarity_search(
-        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
-    ) -> list[Document]:  # fmt: skip
-        """The best documents for the words, by the collection's profile."""
-        return self._bridge.run(self._found, by_profile, query, k, filter, **kwargs)
+    delete = blocking(adelete)
 
     async def asimilarity_search(
-        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+        self, /, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[Document]:  # fmt: skip
-        """The async form of ``similarity_search``."""
+        """The best documents for the words, by the collection's profile."""
         return await self._bridge.arun(self._found, by_profile, query, k, filter, **kwargs)
 
-    def similarity_search_with_score(
-        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
-    ) -> list[tuple[Document, float]]:  # fmt: skip
-        """The same as ``similarity_search``, with scores: higher is better, comparable within one search only."""
-        return self._bridge.run(self._scored, by_profile, query, k, filter, **kwargs)
+    similarity_search = blocking(asimilarity_search)
 
     async def asimilarity_search_with_score(
-        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+        self, /, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[tuple[Document, float]]:  # fmt: skip
-        """The async form of ``similarity_search_with_score``."""
+        """The same as ``asimilarity_search``, with scores: higher is better, comparable within one search only."""
         return await self._bridge.arun(self._scored, by_profile, query, k, filter, **kwargs)
 
-    def similarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
-    ) -> list[Document]:  # fmt: skip
-        """The best documents for a vector of shape (dimensions,)."""
-        return self._bridge.run(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
+    similarity_search_with_score = blocking(asimilarity_search_with_score)
 
     async def asimilarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
+        self, /, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
     ) -> list[Document]:  # fmt: skip
-        """The async form of ``similarity_search_by_vector``."""
+        """The best documents for a vector of shape (dimensions,)."""
         return await self._bridge.arun(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
 
-    def max_marginal_relevance_search(
-        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    similarity_search_by_vector = blocking(asimilarity_search_by_vector)
+
+    async def amax_marginal_relevance_search(
+        self, /, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Documents that are relevant and differ from one another: see ``retrieval.domain.search.diversity``.
 
-        ``fetch_k`` are the candidates of each leg; ``lambda_mult``, 0 to 1, is the share of relevance.
+        ``fetch_k`` is the number of candidates of each leg; ``lambda_mult``, 0 to 1, is the share of relevance.
         """
-        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return self._bridge.run(self._found, by_difference, query, k, **options)
-
-    async def amax_marginal_relevance_search(
-        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """The async form of ``max_marginal_relevance_search``."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return await self._bridge.arun(self._found, by_difference, query, k, **options)
 
-    def max_marginal_relevance_search_by_vector(
-        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """The same as ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
-        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return self._bridge.run(self._found, by_difference, _numbers(embedding), k, **options)
+    max_marginal_relevance_search = blocking(amax_marginal_relevance_search)
 
     async def amax_marginal_relevance_search_by_vector(
-        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+        self, /, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """The async form of ``max_marginal_relevance_search_by_vector``."""
+        """The same as ``amax_marginal_relevance_search``, for a vector of shape (dimensions,)."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return await self._bridge.arun(self._found, by_difference, _numbers(embedding), k, **options)
 
-    def _similarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
-    ) -> list[tuple[Document, float]]:
-        return self._bridge.run(self._scored, by_similarity, query, k, **kwargs)
+    max_marginal_relevance_search_by_vector = blocking(amax_marginal_relevance_search_by_vector)
 
     async def _asimilarity_search_with_relevance_scores(
-        self, query: str, k: int = 4, **kwargs: Any
+        self, /, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         return await self._bridge.arun(self._scored, by_similarity, query, k, **kwargs)
+
+    _similarity_search_with_relevance_scores = blocking(_asimilarity_search_with_relevance_scores)
 
     @classmethod
     def from_texts(
@@ -298,9 +267,9 @@ class RetrievalVectorStore(VectorStore):
     ) -> Self:
         """A store with these texts, added to the existing items of its collection.
 
-        In a ``collection`` that is given, whose vectors are those of ``embedding``, or in one of that name: then the
-        store opens a platform of its own, by ``retrieval.connect(url)``, which ``close`` or a ``with`` block closes,
-        at the latest the end of the program. Raises ``ConfigurationError`` where the collection's vectors are others.
+        Without ``collection`` the store opens its own platform by ``retrieval.connect(url)``, and uses the collection
+        of the given name; ``close``, a ``with`` block or the end of the program closes the platform. Raises
+        ``ConfigurationError`` if the vectors of the ``collection`` are not those of ``embedding``.
         """
         embedder = None if embedding is None else LangChainEmbedder.of(embedding)
         opened: SyncPlatform | None = None
@@ -349,7 +318,7 @@ class RetrievalVectorStore(VectorStore):
             )
 
     def close(self) -> None:
-        """Close the platform that ``from_texts`` opened; a platform that was given is its opener's to close."""
+        """Close the platform that ``from_texts`` opened; another platform stays open."""
         if self._opened is not None:
             self._opened.close()
 
@@ -440,8 +409,8 @@ _IDS = "['a', 'b']"
 def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None) -> list[Item]:
     """The items of documents, in order; the id is that of ``ids``, or else the document's own, or else a new one.
 
-    Raises ``InvalidRequestError`` when one of them is not a list, when their numbers differ, and for a document of
-    another type; and ``InvalidItemError``.
+    Raises ``InvalidItemError``, and ``InvalidRequestError`` if an argument is no list, if the lengths of the lists
+    differ, or if an element is no ``Document``.
     """
     every = checked_list("documents", documents, "[Document(page_content='...')]")
     given = [None] * len(every) if ids is None else checked_list("ids", ids, _IDS)
@@ -459,10 +428,10 @@ def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None) ->
 
 
 def document_of(found: Item | Hit, explained: Mapping[str, Any] | None = None) -> Document:
-    """The document of an item or a hit; ``explained`` comes under the reserved name of its metadata.
+    """The document of an item or a hit; its metadata have ``explained`` under the reserved name.
 
-    An item's title, which no document has, is before its text, and in the metadata with the item's other fields.
-    Characters that would hide or forge something are left out.
+    A document has no title: that of an item stands before the text, and in the metadata with the other fields.
+    Characters that could hide or forge text are removed.
     """
     extra = {} if explained is None else {EXPLANATION_KEY: dict(explained)}
     text = f"{found.title}\n{found.body}" if found.title and found.body else found.title or found.body
@@ -508,8 +477,8 @@ class RetrievalRetriever(BaseRetriever):
     """Searches a collection: ``RetrievalRetriever(collection=platform.collection("docs"), k=5).invoke("words")``.
 
     ``k`` and ``where``, and every option of ``Collection.search`` in ``search_kwargs``, may be given here or with
-    ``invoke``, whose ``where`` (or ``filter``) narrows what is given here. The metadata of each document have its
-    explanation under ``_retrieval``, and the ``retrieval_id`` that feedback names, unless ``explain`` is False. Works
+    ``invoke``; a ``where`` (or ``filter``) of ``invoke`` narrows the one given here. The metadata of each document have
+    its explanation under ``_retrieval``, with the ``retrieval_id`` for feedback, unless ``explain`` is False. Works
     with and without ``await``: see ``Bridge``.
     """
 
@@ -530,27 +499,20 @@ class RetrievalRetriever(BaseRetriever):
     def model_post_init(self, context: Any, /) -> None:
         """Raise ``InvalidRequestError`` for anything but a collection."""
         super().model_post_init(context)
-        self._bridge()
+        _ = self._bridge
 
+    @property
     def _bridge(self) -> Bridge[Collection]:
         """The bridge, created for each call because ``collection`` may have changed, as in a copy."""
         return Bridge[Collection](self.collection)
 
-    def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
-    ) -> list[Document]:
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any, **kwargs: Any) -> list[Document]:
         del run_manager  # LangChain gives it to every retriever
-        bridge = self._bridge()
-        return bridge.run(self._found, bridge.twin, query, **kwargs)
+        return await self._bridge.arun(self._found, query, **kwargs)
 
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
-    ) -> list[Document]:
-        del run_manager  # LangChain gives it to every retriever
-        bridge = self._bridge()
-        return await bridge.arun(self._found, bridge.twin, query, **kwargs)
+    _get_relevant_documents = blocking(_aget_relevant_documents)
 
-    async def _found(self, collection: Collection, query: str, **kwargs: Any) -> list[Document]:
+    async def _found(self, query: str, **kwargs: Any) -> list[Document]:
         given: dict[str, Any] = (
             {"k": self.k, "explain": self.explain, "context": self.context} | self.search_kwargs | kwargs
         )
@@ -559,5 +521,5 @@ class RetrievalRetriever(BaseRetriever):
         condition = every_of(
             self.where, *(arguments.get(name) for arguments in (self.search_kwargs, kwargs) for name in _CONDITIONS)
         )
-        result = await by_profile(collection, query, self.k if k is None else k, condition, **options)
+        result = await by_profile(self._bridge.twin, query, self.k if k is None else k, condition, **options)
         return documents_of(result, explain=self.explain if explain is None else explain)

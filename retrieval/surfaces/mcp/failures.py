@@ -75,18 +75,20 @@ def _message(error: BaseException) -> str:
 
 def wrong_arguments(error: ValidationError) -> str:
     """``limit: must be 50 or less`` for each invalid argument, in one line."""
-    refusals = dict.fromkeys(f"{_place(refusal['loc'])}: {_lowered(refusal_of(refusal))}" for refusal in error.errors())
+    refusals = dict.fromkeys(
+        f"{_argument(refusal['loc'])}: {_lowered(refusal_of(refusal))}" for refusal in error.errors()
+    )
     return f"wrong arguments: {shown_line('; '.join(refusals))}"
 
 
 def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
     """The line about arguments that a tool does not have."""
     wrong, taken = list(names), list(known)
-    told = choices_hint(wrong[0], taken) if taken else "the tool takes none"
-    return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in wrong)}; {told}"
+    hint = choices_hint(wrong[0], taken) if taken else "the tool takes none"
+    return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in wrong)}; {hint}"
 
 
-def _place(location: tuple[Any, ...]) -> str:
+def _argument(location: tuple[Any, ...]) -> str:
     # Numbers are positions in a list, names are members of an object: no argument has a union type.
     name, *inner = location or ("arguments",)
     return f"{name}{''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in inner)}"

@@ -36,9 +36,7 @@ MOST_TEXT = 1_000_000
 LONGEST_VALUE = 200
 """The greatest number of characters of an attribute's JSON in a hit; get_items gives longer values."""
 
-CollectionName = Annotated[
-    str, values.sized(1, 512, "The collection's name, as list_collections gives it."), values.ASKED
-]
+CollectionName = Annotated[str, values.sized(1, 512, "The collection's name, as list_collections gives it.")]
 Where = Annotated[
     dict[str, Any] | None,
     WithJsonSchema(
@@ -69,7 +67,6 @@ Words = Annotated[
         "in none, begin* matches words with that prefix. Left out: by the filter alone, if the collection's "
         "profile allows it.",
     ),
-    values.ASKED,
 ]
 HitLimit = Annotated[int, values.whole(1, MOST_HITS, "The greatest number of hits.")]
 SnippetSize = Annotated[
@@ -81,9 +78,7 @@ SnippetSize = Annotated[
     ),
 ]
 GroupBy = Annotated[
-    str | None,
-    values.sized(0, 512, "A field, such as document_id: only the best hit of each of its values is given."),
-    values.ASKED,
+    str | None, values.sized(0, 512, "A field, such as document_id: only the best hit of each of its values is given.")
 ]
 LeastRelevance = Annotated[
     float | None,
@@ -95,7 +90,7 @@ Typos = Annotated[
     bool, Field(strict=True, description="Replace words that no item has by the nearest ones; notes say which.")
 ]
 Facets = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=512), values.ASKED]] | None,
+    list[Annotated[str, Field(min_length=1, max_length=512)]] | None,
     values.sized(0, 10, "Fields whose values are counted over all items that match the filter."),
 ]
 After = Annotated[
@@ -106,9 +101,8 @@ After = Annotated[
         'For more hits than one page: "" for the first page, then next of the previous answer, with the '
         "same arguments.",
     ),
-    values.ASKED,
 ]
-ItemId = Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES), values.ASKED, values.KEY]
+ItemId = Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES)]
 ItemIds = Annotated[list[ItemId], values.sized(1, MOST_ITEMS, "The ids of items, as given in [].")]
 Start = Annotated[
     int, Field(strict=True, ge=0, description="The character of each text to begin at: next_start of a cut text.")
@@ -124,8 +118,6 @@ class NewItem(BaseModel):
     id: Annotated[
         str,
         values.sized(1, MAX_KEY_BYTES, "Your own key for it, such as faq-12; an item of the same id is replaced."),
-        values.ASKED,
-        values.KEY,
         BeforeValidator(lambda key: str(key) if is_whole(key) else key),
     ]
     title: Annotated[str | None, values.sized(0, 1000, "One line.")] = None
@@ -325,12 +317,10 @@ class ItemTools:
     async def rate_hit(
         self,
         ctx: Context,
-        retrieval_id: Annotated[
-            str, values.sized(1, 100, "The retrieval_id of the search that returned it."), values.ASKED
-        ],
+        retrieval_id: Annotated[str, values.sized(1, 100, "The retrieval_id of the search that returned it.")],
         item_id: Annotated[ItemId, Field(description="The id of the hit, as given in [].")],
         was_helpful: Annotated[bool, Field(strict=True, description="Whether it answered the question.")],
-        note: Annotated[str | None, values.sized(0, 1000, "Briefly why."), values.BLOCK] = None,
+        note: Annotated[str | None, values.sized(0, 1000, "Briefly why.")] = None,
     ) -> Annotated[CallToolResult, RatedAnswer]:
         """Say whether a hit of search_collection was helpful, once you know: later searches learn from it.
 

@@ -23,15 +23,12 @@ MOST_MEMORIES = 50
 MOST_CONTENT = 100_000
 """The greatest number of characters of a stored memory's content."""
 
-Project = Annotated[
-    str, values.sized(1, 200, "The project that the memories belong to; use the same name each time."), values.LINE
-]
+Project = Annotated[str, values.sized(1, 200, "The project that the memories belong to; use the same name each time.")]
 InteractionType = Annotated[
     str,
     values.sized(
         1, 100, "The sort of memory: insights, summary, triage, protocols, plans, experiments, or a name of yours."
     ),
-    values.LINE,
 ]
 TaskType = Annotated[
     str,
@@ -40,19 +37,16 @@ TaskType = Annotated[
         100,
         "The sort of task, as interaction_type of store_memory: only memories of it and of related sorts are given.",
     ),
-    values.LINE,
 ]
 InteractionTypes = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=100), values.ASKED]] | None,
+    list[Annotated[str, Field(min_length=1, max_length=100)]] | None,
     values.sized(0, 20, "Only memories of these sorts."),
 ]
 Entities = Annotated[
     dict[str, list[str]] | None, Field(description='Ids by type, such as {"tickets": ["T-17"], "people": ["ann"]}.')
 ]
 Question = Annotated[
-    str | None,
-    values.sized(0, 2000, "What to remember, in plain words; left out: the most relevant ones."),
-    values.ASKED,
+    str | None, values.sized(0, 2000, "What to remember, in plain words; left out: the most relevant ones.")
 ]
 MemoryLimit = Annotated[int, values.whole(1, MOST_MEMORIES, "The greatest number of memories.")]
 ContentCharacters = Annotated[
@@ -212,7 +206,6 @@ class MemoryTools:
         content: Annotated[
             str,
             values.sized(1, MOST_CONTENT, "What to remember, so that it is understood without what was said before."),
-            values.BLOCK,
         ],
         user_id: Annotated[
             str | None, values.sized(1, 200, "Whose memory it is; left out: your client's name.")
@@ -228,8 +221,8 @@ class MemoryTools:
         duplicates: Annotated[
             Literal["report", "merge", "keep"],
             Field(
-                description="Of memories that say nearly the same: report names them, merge lets this one join the "
-                "nearest, keep does not look."
+                description="Near-duplicates: report names them, merge adds this memory to the nearest one, keep "
+                "ignores them."
             ),
         ] = "report",
     ) -> Annotated[CallToolResult, StoredAnswer]:
@@ -263,7 +256,7 @@ _NOTHING = (
 
 
 def _answered(found: Sequence[RelevantMemory], characters: int, tool: str, nothing: str) -> CallToolResult:
-    """``nothing`` says why there are no memories; empty: they do not fit."""
+    """The answer with the memories; ``nothing``: the reason why there are none, empty if none fits the question."""
     memories = [_memory_answer(memory, characters) for memory in found]
     number = next((str(memory.retrieval_id) for memory in found if memory.retrieval_id is not None), None)
     parts = [STORED_NOTE, *(_memory_text(memory, characters, tool) for memory in memories)]

@@ -28,20 +28,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MOST_TAGS = 20
-AskedTag = Annotated[str, Field(min_length=1, max_length=100), values.ASKED]
-Tag = Annotated[str, Field(min_length=1, max_length=100), values.LINE]
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
 MOST_PRINCIPLES = 50
 
-PrincipleId = Annotated[
-    str, values.sized(1, MAX_KEY_BYTES, "The id of a principle, as given in []."), values.ASKED, values.KEY
-]
+PrincipleId = Annotated[str, values.sized(1, MAX_KEY_BYTES, "The id of a principle, as given in [].")]
 
 OwnSession = Annotated[
     str | None,
     values.sized(
         1, 200, "The id of your session, if you were told one; without it, the connection's, or this machine's."
     ),
-    values.ASKED,
 ]
 
 SuccessRate = Annotated[float, Field(ge=0, le=1)]
@@ -182,10 +178,9 @@ class PrincipleTools:
             values.sized(
                 0, 2000, "What you are about to do or are stuck on, in plain words; left out: the best by record."
             ),
-            values.ASKED,
         ] = None,
         tags: Annotated[
-            list[AskedTag] | None,
+            list[Tag] | None,
             values.sized(
                 0, MOST_TAGS, "Only principles with at least one of these tags; more of them in common rank higher."
             ),
@@ -231,14 +226,14 @@ class PrincipleTools:
         principle_id: PrincipleId,
         was_helpful: Annotated[bool, Field(strict=True, description="Whether following the principle helped.")],
         context: Annotated[
-            str | None, values.sized(0, 1000, "Briefly why: what it was used for, what came of it."), values.BLOCK
+            str | None, values.sized(0, 1000, "Briefly why: what it was used for, what came of it.")
         ] = None,
         session_id: OwnSession = None,
     ) -> Annotated[CallToolResult, RatingAnswer]:
         """Say whether a principle helped, once you know: good ones rise by it, and bad ones sink.
 
-        Rate what you followed, once; a later rating in the same session takes the place of the earlier one. Where
-        neither you nor the connection names a session, all ratings from your machine are taken for one session's.
+        Rate what you followed, once; a later rating in the same session replaces the earlier one. If neither you nor
+        the connection names a session, all ratings from your machine count as those of one session.
         """
         store = await principles_of(self._served)
         if store is None:
@@ -257,17 +252,17 @@ class PrincipleTools:
     async def add_principle(
         self,
         ctx: Context,
-        title: Annotated[str, values.sized(1, 200, "The principle in one sentence, as an instruction."), values.LINE],
+        title: Annotated[str, values.sized(1, 200, "The principle in one sentence, as an instruction.")],
         body: Annotated[
-            str | None, values.sized(0, 5000, "When it applies, why it holds, and how to follow it."), values.BLOCK
+            str | None, values.sized(0, 5000, "When it applies, why it holds, and how to follow it.")
         ] = None,
         tags: Annotated[
             list[Tag] | None, values.sized(0, MOST_TAGS, "What it is about; prefer tags that list_tags names.")
         ] = None,
     ) -> Annotated[CallToolResult, AddedAnswer]:
-        """Keep a lesson that will help again, in other sessions. Search first, so that none is kept twice.
+        """Store a lesson that will help in other sessions. Search first, so that no lesson is stored twice.
 
-        It is a candidate: given to be tried out, and marked so, until ratings prove it or drop it.
+        It is a candidate: searches give it to be tried out, marked so, until ratings confirm or drop it.
         """
         from retrieval.apps.principles.store import PrincipleStore
 
@@ -293,9 +288,7 @@ class PrincipleTools:
 
     async def list_loaded_principles(
         self,
-        session_id: Annotated[
-            str, values.sized(1, 200, "The id of the session, as given when it started."), values.ASKED
-        ],
+        session_id: Annotated[str, values.sized(1, 200, "The id of the session, as given when it started.")],
     ) -> Annotated[CallToolResult, LoadedAnswer]:
         """List the principles that a session was given when it started, such as yours."""
         store = await principles_of(self._served)

@@ -40,8 +40,8 @@ _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerPlace:
-    """Where a server listens: an address, a port (0: a free one), and further host names that clients use."""
+class ServerAddress:
+    """The address at which a server listens: a host, a port (0: a free one), and further host names of clients."""
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -50,12 +50,12 @@ class ServerPlace:
     """Whether clients send API keys, which determine their tenant and their rights."""
 
 
-def check_exposure(place: ServerPlace, token: str | None) -> None:
+def check_exposure(address: ServerAddress, token: str | None) -> None:
     """Refuse to be reachable from other machines without a token or keys. Raises ``ConfigurationError``."""
-    if token is None and not place.asks_keys and not is_local(place.host):
+    if token is None and not address.asks_keys and not is_local(address.host):
         raise ConfigurationError(
-            f"anyone who can reach {place.host} could read and change stored data: set RETRIEVAL_MCP_TOKEN to a secret "
-            "that clients then send, require API keys with --keys, or listen on 127.0.0.1"
+            f"anyone who can reach {address.host} could read and change stored data: set RETRIEVAL_MCP_TOKEN to a "
+            "secret that clients then send, require API keys with --keys, or listen on 127.0.0.1"
         )
 
 
@@ -65,7 +65,7 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
     A server that listens on every address does not know its names unless they are given; without them only the token
     that it then requires keeps such pages out.
     """
-    everywhere = not is_local(host) and is_unspecified(host)
+    everywhere = is_unspecified(host)
     if everywhere and not more:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
     names = dict.fromkeys([*_LOCAL_NAMES, *([] if everywhere else [bracketed(host)]), *more])
@@ -139,7 +139,7 @@ def _error(message: str, status: int, headers: Mapping[str, str] | None = None) 
 _REMEDIES = {
     421: "the URL has a host name that is not the server's; let the user start it with: retrieval mcp --name HOST",
     404: f"there is nothing at the path of the URL; give one that ends in {PATH}",
-    403: "the server takes no requests of pages of this origin; let the user start it with: retrieval mcp --name HOST",
+    403: "the server refuses requests from pages of this origin; let the user start it with: retrieval mcp --name HOST",
 }
 
 
@@ -170,16 +170,16 @@ LAST_ANSWERS_SECONDS = 5
 """The seconds that responses, and then connections, may take to end when the server stops."""
 
 
-def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: KeyGate | None = None) -> ASGIApp:
+def http_app(server: MCPServer, address: ServerAddress, *, token: str | None, gate: KeyGate | None = None) -> ASGIApp:
     """The protocol at ``/mcp``.
 
     Its sessions live in ``server.session_manager.run()``. Raises ``ConfigurationError`` if other machines could reach
     it without a token or keys.
     """
-    check_exposure(place, token)
-    rules = protection(place.host, place.names)
+    check_exposure(address, token)
+    rules = protection(address.host, address.names)
     app = with_readable_refusals(
-        server.streamable_http_app(streamable_http_path=PATH, host=place.host, transport_security=rules)
+        server.streamable_http_app(streamable_http_path=PATH, host=address.host, transport_security=rules)
     )
     return app if token is None and gate is None else Bearers(app, token, gate)
 
@@ -248,7 +248,7 @@ async def run_stdio(settings: Settings, offer: Offer, stop: asyncio.Event) -> bo
 
 
 async def run_http(
-    settings: Settings, offer: Offer, place: ServerPlace, stop: asyncio.Event, announce: Callable[[str], None]
+    settings: Settings, offer: Offer, address: ServerAddress, stop: asyncio.Event, announce: Callable[[str], None]
 ) -> None:
     """Serve clients over HTTP until the stop; ``announce`` is called with the URL.
 
@@ -258,15 +258,15 @@ async def run_http(
     server = RetrievalServer(served)
     async with AsyncExitStack() as stack:
         gate = None
-        if place.asks_keys:
+        if address.asks_keys:
             # Loaded here: a client that starts the server waits for everything that is loaded.
             from retrieval.surfaces.http.authentication import gate_of
 
             gate = gate_of(served)
             stack.push_async_callback(gate.aclose)
         token = None if settings.mcp_token is None else settings.mcp_token.get_secret_value()
-        app = http_app(server, place, token=token, gate=gate)
-        with listening_socket(place.host, place.port) as listener:
+        app = http_app(server, address, token=token, gate=gate)
+        with listening_socket(address.host, address.port) as listener:
             announce(url_of(listener, PATH))
             async with served:
                 await serve_http(server, app, listener, stop)

@@ -104,14 +104,14 @@ class RetrievalServer(MCPServer[Any]):
         }
         groups = [group for group in ToolGroup if group in served.offer.groups]
         self._served = served
-        self._needed = {offer.tool.name: (group, offer.scope) for group in groups for offer in offered[group]}
+        self._needed = {scoped.tool.name: (group, scoped.scope) for group in groups for scoped in offered[group]}
         super().__init__(
             NAME,
             title="Retrieval",
             description="Search of the user's collections, memories of projects, and principles that prove themselves.",
             instructions="\n".join([DATA_NOTE, *(INSTRUCTIONS[group] for group in groups)]),
             version=installed_version() or "0",
-            tools=[offer.tool for group in groups for offer in offered[group]],
+            tools=[scoped.tool for group in groups for scoped in offered[group]],
             resources=principles.as_resources() if ToolGroup.PRINCIPLES in groups else [],
             # The program configures logging itself.
             log_level="WARNING",

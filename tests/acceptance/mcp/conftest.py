@@ -21,7 +21,7 @@ from mcp_types import CallToolResult, TextContent
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.surfaces.mcp.running import ServerPlace, run_http
+from retrieval.surfaces.mcp.running import ServerAddress, run_http
 from retrieval.surfaces.mcp.served import Offer
 from tests.acceptance.conftest import SECONDS, Program
 from tests.support.away import Away
@@ -56,7 +56,7 @@ def served(url: str, tmp_path_factory: pytest.TempPathFactory) -> Program:
 
 
 @contextlib.contextmanager
-def serving_in_thread(url: str, offer: Offer, place: ServerPlace, **settings: object) -> Iterator[str]:
+def serving_in_thread(url: str, offer: Offer, place: ServerAddress, **settings: object) -> Iterator[str]:
     """The URL of a server over HTTP, in a thread with a loop of its own: a process would cost seconds."""
     defaults = {
         "database_url": url,
@@ -95,7 +95,7 @@ async def tenant_of(url: str, tenant: str) -> AsyncIterator[Platform]:
 @pytest.fixture(scope="module")
 def http(url: str) -> Iterator[str]:
     """The URL of a server over HTTP."""
-    with serving_in_thread(url, Offer(), ServerPlace(port=0)) as served:
+    with serving_in_thread(url, Offer(), ServerAddress(port=0)) as served:
         yield served
 
 

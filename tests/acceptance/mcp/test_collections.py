@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import stdio_client
 
-from retrieval.surfaces.mcp.running import ServerPlace
+from retrieval.surfaces.mcp.running import ServerAddress
 from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer
 from tests.acceptance.conftest import Program
 from tests.acceptance.mcp.conftest import TENANT, parameters, serving_in_thread, tenant_of, tool_answer, tool_error
@@ -48,7 +48,7 @@ def program(served: Program) -> Program:
 def server(program: Program, url: str) -> Iterator[str]:
     """The URL of a server with every tool on the same database, in a thread: a process would cost seconds a test."""
     del program  # after its collection
-    with serving_in_thread(url, Offer(groups=EVERY_TOOL), ServerPlace(port=0)) as served:
+    with serving_in_thread(url, Offer(groups=EVERY_TOOL), ServerAddress(port=0)) as served:
         yield served
 
 
@@ -131,6 +131,7 @@ async def test_a_wrong_call_gets_one_line_that_explains_the_right_one(http: str)
         message = await tool_error(client, ask, collection="tickets", query="disk", where={"hours": {"over": 3}})
         assert "there is no operator 'over'; there are" in message
         assert "say in words what to find" in await tool_error(client, ask, collection="tickets", query=" ")
+        assert "contains a NUL byte" in await tool_error(client, ask, collection="tickets", query="\x00")
         nothing = await tool_answer(client, ask, collection="tickets", query="disk", where={"priority": "Hihg"})
         assert 'did you mean "High"?' in nothing.text
         assert "has no item 'T-9'" in await tool_error(client, "get_items", collection="tickets", item_ids=["T-9"])

@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from retrieval.surfaces.mcp.running import ServerPlace
+from retrieval.surfaces.mcp.running import ServerAddress
 from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer
 from tests.acceptance.conftest import SECONDS
 from tests.acceptance.mcp.conftest import TENANT, serving_in_thread, tenant_of, tool_answer, tool_error
@@ -31,7 +31,7 @@ ITEM = {"id": "D-1", "text": "Where the fire extinguisher hangs."}
 @pytest.fixture(scope="module")
 def keyed(url: str) -> Iterator[str]:
     """The URL of a server that asks for keys, with a token too."""
-    place = ServerPlace(port=0, asks_keys=True)
+    place = ServerAddress(port=0, asks_keys=True)
     with serving_in_thread(url, Offer(groups=EVERY_TOOL), place, mcp_token=TOKEN) as served:
         yield served
 

@@ -10,7 +10,7 @@ import typer
 from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, Scope
 from retrieval.domain.checks import check_text
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, flag, group, option
+from retrieval.surfaces.cli.options import Yes, argument, command, confirm, flag, group, option, wants_json
 from retrieval.surfaces.cli.output import print_answer, table, tell
 from retrieval.surfaces.cli.run import opened
 from retrieval.surfaces.since import age_or_time
@@ -66,7 +66,6 @@ def create(
         ),
     ] = None,
     expires: Annotated[str | None, option("WHEN", "After a time such as 90d, or on a date; else never.")] = None,
-    as_json: Json = False,
 ) -> None:
     """Create a key and show it, only this once: the database stores only its hash.
 
@@ -85,13 +84,13 @@ def create(
                 expires_at=expires_at,
             )
         )
-    print_answer({"key": made.text, **made.key.as_dict()}, made.text, as_json=as_json)
-    if not as_json:
+    print_answer({"key": made.text, **made.key.as_dict()}, made.text)
+    if not wants_json():
         tell(f"keep it: it is not shown again; revoke it with: retrieval keys revoke {made.key.key_id}")
 
 
 @command(keys, "retrieval keys list", name="list")
-def list_keys(*, as_json: Json = False) -> None:
+def list_keys() -> None:
     """List the tenant's keys, without their secret parts."""
     with opened() as (platform, wait):
         listed, now = wait(platform.keys()), platform.now
@@ -112,19 +111,18 @@ def list_keys(*, as_json: Json = False) -> None:
         ),
     )
     value = [{**key.as_dict(), "state": key.state(now)} for key in listed]
-    print_answer(value, rows if listed else "no keys yet; create one with: retrieval keys create NAME", as_json=as_json)
+    print_answer(value, rows if listed else "no keys yet; create one with: retrieval keys create NAME")
 
 
 @command(keys, "retrieval keys revoke k5bqp2tmy7ab")
 def revoke(
     *,
     key_id: Annotated[str, argument("KEY_ID", "The key's id, or the key itself.", show_default=False)],
-    as_json: Json = False,
 ) -> None:
     """Revoke a key permanently. A running service may accept it for 5 more seconds."""
     with opened() as (platform, wait):
         revoked = wait(platform.revoke_key(key_id))
-    print_answer(revoked, f"key {revoked.key_id} ({revoked.name}) is revoked", as_json=as_json)
+    print_answer(revoked, f"key {revoked.key_id} ({revoked.name}) is revoked")
 
 
 Actor = Annotated[str, argument("ACTOR", "The actor's name, as recorded.")]
@@ -138,17 +136,17 @@ actors = group(
 
 
 @command(actors, "retrieval actors pseudonymise ann@example.com --yes")
-def pseudonymise(*, actor: Actor, yes: Yes = False, as_json: Json = False) -> None:
+def pseudonymise(*, actor: Actor, yes: Yes = False) -> None:
     """Replace an actor's name by a pseudonym in recorded searches and feedback.
 
     The pseudonym is random: nothing leads back to the name. Names of
     sessions are removed; the words of queries, and notes, stay as they are.
     """
     with opened() as (platform, wait):
-        confirm(f"Replace {actor:.80} permanently in all records?", yes=yes, as_json=as_json)
+        confirm(f"Replace {actor:.80} permanently in all records?", yes=yes)
         report = wait(platform.pseudonymise(actor))
     searches, events = several(report.retrievals, "search"), several(report.feedback, "event")
-    print_answer(report, f"{searches} and {events} of feedback now have the name {report.pseudonym}", as_json=as_json)
+    print_answer(report, f"{searches} and {events} of feedback now have the name {report.pseudonym}")
 
 
 @command(actors, "retrieval actors quarantine bot-7 --reason spam")
@@ -156,26 +154,25 @@ def quarantine(
     *,
     actor: Actor,
     reason: Annotated[str, option("TEXT", "The reason, for later reference.")] = "",
-    as_json: Json = False,
 ) -> None:
     """Exclude an actor's past and future feedback.
 
     The events are kept, with their weights.
     """
     with opened() as (platform, wait):
-        _print_events(wait(platform.quarantine(actor, reason=reason)), "no longer", as_json=as_json)
+        _print_events(wait(platform.quarantine(actor, reason=reason)), "no longer")
 
 
 @command(actors, "retrieval actors release bot-7")
-def release(*, actor: Actor, as_json: Json = False) -> None:
+def release(*, actor: Actor) -> None:
     """Let an actor's feedback count again."""
     with opened() as (platform, wait):
-        _print_events(wait(platform.release(actor)), "again", as_json=as_json)
+        _print_events(wait(platform.release(actor)), "again")
 
 
-def _print_events(events: int, how: str, *, as_json: bool) -> None:
+def _print_events(events: int, how: str) -> None:
     verb = "counts" if events == 1 else "count"
-    print_answer({"events": events}, f"{several(events, 'event')} of feedback {how} {verb}", as_json=as_json)
+    print_answer({"events": events}, f"{several(events, 'event')} of feedback {how} {verb}")
 
 
 _LONGEST_LOGIN = 63
@@ -197,7 +194,7 @@ Sql = Annotated[bool, flag("Run nothing: print the statements, for a database ad
 
 
 @command(analysts, "retrieval analysts add ann", "retrieval analysts add ann --sql")
-def add(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
+def add(*, login: Login, only_sql: Sql = False) -> None:
     """Let a login read the tenant's figures; it writes nothing.
 
     RETRIEVAL_DATABASE_URL must use the login that set up the schema.
@@ -205,21 +202,21 @@ def add(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     from retrieval.adapters.store.installation.access import add_analyst, adding
 
     done = f"{login} may read this tenant's figures"
-    _change(login, add_analyst, adding, done=done, only_sql=only_sql, as_json=as_json)
+    _change(login, add_analyst, adding, done=done, only_sql=only_sql)
 
 
 @analysts.command("delete", hidden=True)
 @command(analysts, "retrieval analysts remove ann")
-def remove(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
+def remove(*, login: Login, only_sql: Sql = False) -> None:
     """Remove a login's access to the tenant; the login itself stays."""
     from retrieval.adapters.store.installation.access import remove_analyst, removing
 
     done = f"{login} may no longer read this tenant's figures"
-    _change(login, remove_analyst, removing, done=done, only_sql=only_sql, as_json=as_json)
+    _change(login, remove_analyst, removing, done=done, only_sql=only_sql)
 
 
 @command(analysts, "retrieval analysts list", name="list")
-def list_analysts(*, as_json: Json = False) -> None:
+def list_analysts() -> None:
     """List the logins that see the tenant."""
     from retrieval.adapters.store.installation.access import analysts as stored_analysts
 
@@ -227,7 +224,7 @@ def list_analysts(*, as_json: Json = False) -> None:
         listed = wait(stored_analysts(platform.database, platform.tenant_id))
     rows = table(["login", "added"], ((analyst.login, analyst.added_at.date()) for analyst in listed))
     nobody = "no analysts yet; add one with: retrieval analysts add LOGIN"
-    print_answer(listed, rows if listed else nobody, as_json=as_json)
+    print_answer(listed, rows if listed else nobody)
 
 
 def _change(
@@ -237,7 +234,6 @@ def _change(
     *,
     done: str,
     only_sql: bool,
-    as_json: bool,
 ) -> None:
     """Change the login's access, or only print the statements that do it. Raises ``InvalidRequestError``."""
     check_text("LOGIN", login, _LONGEST_LOGIN)
@@ -247,4 +243,4 @@ def _change(
             wait(change(platform.database, platform.tenant_id, login))
         lines = [f"{statement};" for statement in statements(platform.database.names, platform.tenant_id, login)]
     value = {"login": login, "is_run": not only_sql, "statements": lines}
-    print_answer(value, lines if only_sql else done, as_json=as_json)
+    print_answer(value, lines if only_sql else done)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.options import Json, OneCollection, argument, command, flag, option
+from retrieval.surfaces.cli.options import OneCollection, argument, command, flag, option, wants_json
 from retrieval.surfaces.cli.output import console, plain_name, print_answer, table
 from retrieval.surfaces.cli.run import opened
 from retrieval.surfaces.since import age_or_time, moment_of
@@ -47,7 +47,6 @@ def analytics(
         int | None,
         typer.Option("--limit", "-n", min=1, help="The maximum number of rows; else 50, or all with --json or --csv."),
     ] = None,
-    as_json: Json = False,
     as_csv: Annotated[bool, flag("Print only CSV, with a header line.", "--csv")] = False,
 ) -> None:
     """Show figures about searches, items, exploration and feedback.
@@ -60,20 +59,20 @@ def analytics(
         with opened() as (platform, wait):
             views = wait(platform.analytics_views())
         rows = ((each.name, each.about) for each in views)
-        print_answer(views, table(["view", "what it shows"], rows), as_json=as_json)
+        print_answer(views, table(["view", "what it shows"], rows))
         return
-    if as_json and as_csv:
+    if wants_json() and as_csv:
         raise InvalidRequestError("give --json or --csv, not both")
     begin = None if since is None else age_or_time(since)
     end = moment_of("--until", until)
-    most = limit if limit is not None or as_json or as_csv else TABLE_ROWS
+    most = limit if limit is not None or wants_json() or as_csv else TABLE_ROWS
 
     with opened() as (platform, wait):
         result = wait(platform.analytics(view, collection=collection, since=begin, until=end, limit=most))
     if as_csv:
         print_csv(result)
     else:
-        print_answer(result.as_dicts(), rows_of(result), as_json=as_json)
+        print_answer(result.as_dicts(), rows_of(result))
 
 
 def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:
@@ -81,9 +80,9 @@ def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:
     from rich.measure import Measurement
 
     rows = [list(map(_cell, values)) for values in result.values]
-    used = [place for place, _ in enumerate(result.columns) if any(row[place] not in (None, "") for row in rows)]
-    names = [plain_name(result.columns[place]) for place in used]
-    cells = [[row[place] for place in used] for row in rows]
+    used = [index for index, _ in enumerate(result.columns) if any(row[index] not in (None, "") for row in rows)]
+    names = [plain_name(result.columns[index]) for index in used]
+    cells = [[row[index] for index in used] for row in rows]
     out, whole = console(), table(names, cells)
     if not rows:
         yield "nothing to show for that period and collection"

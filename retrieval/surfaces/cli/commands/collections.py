@@ -36,8 +36,8 @@ def list_or_run(context: typer.Context, *, as_json: options.Json = False) -> Non
         list_collections(as_json=as_json)
 
 
-@collections.command("list", hidden=True)
-def list_collections(*, as_json: options.Json = False) -> None:
+@options.command(collections, "retrieval collections list", name="list", hidden=True)
+def list_collections() -> None:
     """List the collections, as ``retrieval collections`` does: other groups have the command ``list``."""
     with opened() as (platform, wait):
         infos = [wait(collection.info()) for collection in wait(platform.collections())]
@@ -59,7 +59,7 @@ def list_collections(*, as_json: options.Json = False) -> None:
         ),
         right={"pending", "filterable"},
     )
-    output.print_answer(infos, rows if infos else output.NO_COLLECTIONS, as_json=as_json)
+    output.print_answer(infos, rows if infos else output.NO_COLLECTIONS)
 
 
 def _index_text(info: CollectionInfo) -> str | bool:
@@ -84,7 +84,6 @@ def filterable(
     drop: Annotated[
         list[str] | None, options.option("ATTRIBUTE", "Drop an attribute's index first. May be repeated.")
     ] = None,
-    as_json: options.Json = False,
 ) -> None:
     """Show which attributes of a collection have an index, or change that.
 
@@ -98,7 +97,7 @@ def filterable(
         declared = dict(wait(target.info()).filterable)
     nothing = f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE"
     rows = output.table(["attribute", "type"], declared.items())
-    output.print_answer(declared, rows if declared else nothing, as_json=as_json)
+    output.print_answer(declared, rows if declared else nothing)
 
 
 @options.command(collections, "retrieval collections half-life tickets 90", name="half-life")
@@ -106,7 +105,6 @@ def half_life(
     *,
     collection: options.CollectionName,
     days: Annotated[float, options.argument("DAYS", "1/24 to 36500; 30 at first.")],
-    as_json: options.Json = False,
 ) -> None:
     """Set in how many days feedback loses half its weight.
 
@@ -115,7 +113,7 @@ def half_life(
     with opened_collection(collection) as (target, wait):
         wait(target.set_learning(half_life_days=days))
     value = {"collection": collection, "half_life_days": days}
-    output.print_answer(value, f"feedback of {collection} halves in {days:g} days", as_json=as_json)
+    output.print_answer(value, f"feedback of {collection} halves in {days:g} days")
 
 
 @options.command(collections, "retrieval collections daily-cap tickets 20000", name="daily-cap")
@@ -123,7 +121,6 @@ def daily_cap(
     *,
     collection: options.CollectionName,
     events: Annotated[int, options.argument("EVENTS", "1 to 1,000,000; 1,000 at first.")],
-    as_json: options.Json = False,
 ) -> None:
     """Set how many events of one actor count in a day.
 
@@ -132,7 +129,7 @@ def daily_cap(
     with opened_collection(collection) as (target, wait):
         wait(target.set_learning(daily_cap=events))
     value = {"collection": collection, "daily_cap": events}
-    output.print_answer(value, f"of each actor, {events:,} events a day count in {collection}", as_json=as_json)
+    output.print_answer(value, f"of each actor, {events:,} events a day count in {collection}")
 
 
 @options.command(
@@ -153,7 +150,6 @@ def neighbours(
     after: Annotated[int | None, options.option("N", "Neighbours after it, 0 to 20; else 2.")] = None,
     own_weight: Annotated[int | None, options.option("N", "The weight of the item itself, 1 to 100; else 2.")] = None,
     none: Annotated[bool, options.flag("Index every item alone again.", "--none")] = False,
-    as_json: options.Json = False,
 ) -> None:
     """Show the neighbours that a collection's items are indexed with, or change them.
 
@@ -171,7 +167,7 @@ def neighbours(
         setting = wait(target.info()).neighbours
     value = setting.as_dict() if setting else None
     alone = f"every item is indexed alone; set it with: retrieval collections neighbours {collection} --sequence NAME"
-    output.print_answer(value, output.table(["setting", "value"], value.items()) if value else alone, as_json=as_json)
+    output.print_answer(value, output.table(["setting", "value"], value.items()) if value else alone)
 
 
 @options.command(collections, "retrieval collections index tickets quantised")
@@ -181,7 +177,6 @@ def index(
     kind: Annotated[
         IndexKind | None, typer.Argument(help="auto: full, or an existing quantised one that works.")
     ] = None,
-    as_json: options.Json = False,
 ) -> None:
     """Show which kind of HNSW index a collection asks for and has, or change it.
 
@@ -192,7 +187,7 @@ def index(
         info = wait(wait(platform.collection(collection, create=False, index=kind)).info())
     has = ("quantised" if info.is_quantised else "full") if info.has_hnsw else None
     value = {"collection": collection, "index": info.index, "has": has}
-    output.print_answer(value, f"{collection} asks for {info.index}, has {has or 'no index'}", as_json=as_json)
+    output.print_answer(value, f"{collection} asks for {info.index}, has {has or 'no index'}")
 
 
 @options.command(collections, "retrieval collections split tickets --parts 4")
@@ -200,7 +195,6 @@ def split(
     *,
     collection: options.CollectionName,
     parts: Annotated[int, options.option("N", "The number of parts, 1 to 64.")],
-    as_json: options.Json = False,
 ) -> None:
     """Divide the index of a large collection's vectors among parts.
 
@@ -219,21 +213,21 @@ def split(
             f"{collection} is to have its index in {divided}, and has it in {info.index_parts}; "
             f"as the owner of the tables: retrieval jobs run indexes --collection {collection}"
         )
-    output.print_answer(info, said, as_json=as_json)
+    output.print_answer(info, said)
 
 
 @collections.command("delete", hidden=True)
 @options.command(collections, "retrieval collections remove tickets --yes")
-def remove(*, collection: options.CollectionName, yes: options.Yes = False, as_json: options.Json = False) -> None:
+def remove(*, collection: options.CollectionName, yes: options.Yes = False) -> None:
     """Remove a collection permanently.
 
     Its items, profiles, models, recorded searches and feedback are deleted.
     """
     with opened(when_interrupted=CONTINUES) as (platform, wait):
         wait(platform.collection(collection, create=False))
-        options.confirm(f"Remove {collection:.80} with all its data?", yes=yes, as_json=as_json)
+        options.confirm(f"Remove {collection:.80} with all its data?", yes=yes)
         wait(platform.remove_collection(collection))
-    output.print_answer({"removed": collection}, f"{collection} is removed", as_json=as_json)
+    output.print_answer({"removed": collection}, f"{collection} is removed")
 
 
 @options.command(
@@ -250,14 +244,13 @@ def export_(
         bool, options.flag("With or without searches, feedback and learned models.", "--records/--no-records")
     ] = True,
     quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Write a collection into a file: items with vectors, memories, profiles, records.
 
     One JSON object per line; compressed if the file's name ends with .gz.
     The export is a snapshot: searches and writes continue.
     """
-    if file == "-" and as_json:
+    if file == "-" and options.wants_json():
         raise InvalidRequestError("standard output takes the collection or --json, not both; name a file")
 
     with (
@@ -269,7 +262,7 @@ def export_(
                 collection, file, records=records, advance=lambda done, total: update(output.Step(done, total, done))
             )
         )
-    if as_json:
+    if options.wants_json():
         output.print_json(moved.as_dict())
     elif not quiet:
         output.show(f"exported {_moved_text(moved)} to {file}", stderr=file == "-")
@@ -289,7 +282,6 @@ def import_(
         bool, options.flag("Its vectors need no embedder here: they are searched by vectors.", "--own-vectors")
     ] = False,
     quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Create a collection from an exported file, on any machine, for any tenant: all of it, or nothing.
 
@@ -309,7 +301,7 @@ def import_(
             )
         )
     learned = "" if moved.has_records else "; without searches and feedback, learning starts from nothing"
-    output.print_answer(moved.as_dict(), f"imported {_moved_text(moved)}{learned}", as_json=as_json, quiet=quiet)
+    output.print_answer(moved.as_dict(), f"imported {_moved_text(moved)}{learned}", quiet=quiet)
 
 
 def _moved_text(moved: Moved) -> str:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, command, flag, option
+from retrieval.surfaces.cli.options import CollectionName, command, flag, option
 from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened
 
@@ -98,7 +98,6 @@ def compare(
     interleaved: Annotated[
         bool, flag("Compare by searches that interleaved two profiles of these names.", "--interleaved")
     ] = False,
-    as_json: Json = False,
 ) -> None:
     """Compare two profiles on recorded searches and their feedback.
 
@@ -113,13 +112,13 @@ def compare(
 
     with opened() as (platform, wait):
         stored = wait(wait(platform.collection(collection, create=False)).refresh())
-        place = (platform.database, platform.tenant_id, stored)
+        stored_in = (platform.database, platform.tenant_id, stored)
         if interleaved:
-            trial = wait(compare_interleaved(*place, profile, against, since=start))
-            print_answer(trial, interleaved_lines(trial), as_json=as_json)
+            trial = wait(compare_interleaved(*stored_in, profile, against, since=start))
+            print_answer(trial, interleaved_lines(trial))
             return
-        first, second = wait(named_profile(*place, profile)), wait(named_profile(*place, against))
+        first, second = wait(named_profile(*stored_in, profile)), wait(named_profile(*stored_in, against))
         comparison = wait(
-            compare_profiles(*place, first, second, since=start, default_reward=default_reward, most=most)
+            compare_profiles(*stored_in, first, second, since=start, default_reward=default_reward, most=most)
         )
-    print_answer(comparison, comparison_lines(comparison), as_json=as_json)
+    print_answer(comparison, comparison_lines(comparison))

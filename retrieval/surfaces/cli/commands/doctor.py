@@ -18,7 +18,7 @@ from retrieval.domain.errors import InvalidRequestError, RetrievalError, Unknown
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli import output
 from retrieval.surfaces.cli.errors import FAILED, INTERRUPTED
-from retrieval.surfaces.cli.options import PROGRAM, Json, argument, check_terminal, command, flag, program_settings
+from retrieval.surfaces.cli.options import PROGRAM, argument, check_terminal, command, flag, program_settings
 from retrieval.surfaces.cli.run import opened
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ def doctor(
     deep: Annotated[bool, flag("Also compare every derived row of the collections with its source.", "--deep")] = False,
     fix: Annotated[bool, flag("Run the commands that repair the findings, and ask before each.", "--fix")] = False,
     yes: Annotated[bool, flag("Do not ask; with --fix.", "--yes", "-y")] = False,
-    as_json: Json = False,
 ) -> None:
     """Examine the database, the schema and the collections, and say how to repair faults.
 
@@ -63,7 +62,7 @@ def doctor(
     report = diagnosis(collection, deep=deep)
     if fix and _repair(report, yes=yes):
         report = diagnosis(collection, deep=deep)
-    output.print_answer(report.as_dict(), diagnosis_lines(report), as_json=as_json)
+    output.print_answer(report.as_dict(), diagnosis_lines(report))
     if not report.is_sound:
         raise typer.Exit(FAILED)
 
@@ -149,7 +148,7 @@ def finding_lines(finding: Finding, *, encoding: str) -> Iterator[Text]:
 
 
 @command(app, "retrieval status", "retrieval status --json")
-def status(*, as_json: Json = False) -> None:
+def status() -> None:
     """Show the collections, their indexes, pending work, the last runs of jobs, and the recall.
 
     Pending items wait for their vectors; searches by words find them
@@ -158,7 +157,7 @@ def status(*, as_json: Json = False) -> None:
     """
     with opened() as (platform, wait):
         statuses = wait(platform.statistics())
-    output.print_answer(statuses, status_lines(statuses), as_json=as_json)
+    output.print_answer(statuses, status_lines(statuses))
 
 
 def status_lines(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
@@ -176,7 +175,7 @@ def status_lines(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
                 "pending" if status.weights_pending else "",
                 output.short_space(status.space),
                 ", ".join(map(_index_text, status.indexes)) or "none",
-                _recall_text(status),
+                "{:.3f} of {}".format(*status.mean_recall) if status.mean_recall else None,
             )
             for status in statuses
         ),
@@ -211,8 +210,3 @@ def _index_text(index: IndexStatus) -> str:
     """``HNSW, valid, 12.0 MB, about 20,000 rows``: the rows as PostgreSQL last counted them."""
     rows = f", about {index.rows:,} rows" if index.rows >= 0 else ""
     return f"HNSW, {'valid' if index.valid else 'INVALID'}, {index.bytes / 1e6:,.1f} MB{rows}"
-
-
-def _recall_text(status: CollectionStatus) -> str | None:
-    """The measured recall, with its number of samples; None without any."""
-    return "{:.3f} of {}".format(*status.mean_recall) if status.mean_recall else None

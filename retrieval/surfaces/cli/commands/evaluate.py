@@ -95,7 +95,6 @@ def evaluate(
     drop_self: options.DropSelfOption = None,
     limit_queries: options.LimitQueries = None,
     per_query: Annotated[bool, options.flag("Show every query's values too.", "--per-query")] = False,
-    as_json: options.Json = False,
 ) -> None:
     """Measure search quality and speed on judged queries.
 
@@ -125,7 +124,7 @@ def evaluate(
             )
         )
     parts = report_lines(evaluated, per_query=per_query)
-    print_answer(evaluated.as_dict(per_query=per_query), parts, as_json=as_json)
+    print_answer(evaluated.as_dict(per_query=per_query), parts)
 
 
 def tuning_lines(report: TuningReport, applied_version: int | None) -> Iterator[str | Table]:
@@ -161,7 +160,6 @@ def tune(
     cutoff: Annotated[int, options.option("N", "Tune nDCG at this many hits.")] = 10,
     seed: Annotated[int, options.option("N", "The seed of the random folds.", min=0)] = 0,
     apply: Annotated[bool, options.flag("Store the proposal as a new version of the profile.", "--apply")] = False,
-    as_json: options.Json = False,
 ) -> None:
     """Find better legs, fusion and weights from judged queries.
 
@@ -189,7 +187,7 @@ def tune(
         )
         version = wait(apply_tuning(target, tuning)) if apply else None
     value = {**tuning.as_dict(), "applied_version": version}
-    print_answer(value, tuning_lines(tuning, version), as_json=as_json)
+    print_answer(value, tuning_lines(tuning, version))
 
 
 def calibration_lines(report: CalibrationReport) -> Iterator[str | Table]:
@@ -227,12 +225,11 @@ def calibrate(
     where_from: options.WhereFromOption = None,
     drop_self: options.DropSelfOption = None,
     apply: Annotated[bool, options.flag("Store it in a new version of the profile.", "--apply")] = False,
-    as_json: options.Json = False,
 ) -> None:
     """Fit the relevance of hits, which is the probability that a hit is relevant.
 
-    It is fitted to judged queries, or to feedback. Judged queries that no item
-    answers show what no answer looks like. Only --apply stores it.
+    It is fitted to judged queries, or to feedback. Include queries that no item
+    answers, so that their hits get a low relevance. Only --apply stores it.
     """
     from retrieval.collection import handle_of
     from retrieval.services import calibrate as service
@@ -254,4 +251,4 @@ def calibrate(
         else:
             wait(missing_items(target.get, *judged))
             report = wait(service.calibrate(handle_of(target), *judged, apply=apply, progress=step))
-    print_answer(report, calibration_lines(report), as_json=as_json)
+    print_answer(report, calibration_lines(report))

@@ -10,7 +10,7 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, argument, command, option
+from retrieval.surfaces.cli.options import CollectionName, argument, command, option
 from retrieval.surfaces.cli.output import print_answer, table, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
@@ -28,7 +28,7 @@ MAX_REASONS = 10
 """The number of reasons that are shown."""
 
 
-def judge_one(names: Sequence[str], collection: str | None, record: Mapping[str, Any], *, as_json: bool) -> None:
+def judge_one(names: Sequence[str], collection: str | None, record: Mapping[str, Any]) -> None:
     """Store the event that the arguments describe, and print the outcome. Raises ``RetrievalError``."""
     from retrieval.adapters.readers.feedback_lines import feedback_from_record
 
@@ -42,16 +42,16 @@ def judge_one(names: Sequence[str], collection: str | None, record: Mapping[str,
         raise InvalidRequestError(
             "say how good it was, with one of: --helpful, --not-helpful, --reward R (a number from 0 to 1)"
         )
-    place = {"retrieval_id": names[0]} if collection is None else {"collection": collection}
-    event = feedback_from_record({**record, **place, "item_id": names[-1]})
+    subject = {"retrieval_id": names[0]} if collection is None else {"collection": collection}
+    event = feedback_from_record({**record, **subject, "item_id": names[-1]})
 
     with opened() as (platform, wait):
         if collection is not None:
             wait(platform.collection(collection, create=False))
-        _print(wait(platform.feedback_each([event], new=True)), 0, as_json=as_json)
+        _print(wait(platform.feedback_each([event], new=True)), 0)
 
 
-def judge_file(file: str, *, as_json: bool) -> None:
+def judge_file(file: str) -> None:
     """Store the events of a file; raises ``RetrievalError`` at the end if there were lines that cannot be used."""
     from retrieval.adapters.readers.feedback_lines import read_feedback
     from retrieval.adapters.readers.lines import STANDARD_INPUT
@@ -68,13 +68,13 @@ def judge_file(file: str, *, as_json: bool) -> None:
             )
             report += part
             faults = [(number, str(event)) for number, event in batch if not isinstance(event, Feedback)]
-            faults += [(valid[place][0], f"{file}:{valid[place][0]}: {error}") for place, error in errors]
+            faults += [(valid[index][0], f"{file}:{valid[index][0]}: {error}") for index, error in errors]
             for _, fault in sorted(faults)[: max(MAX_REASONS - refused, 0)]:
                 tell(f"rejected: {fault}")
             refused += len(faults)
     if refused > MAX_REASONS:
         tell(f"rejected: and {refused - MAX_REASONS:,} more, which are not shown")
-    _print(report, refused, as_json=as_json)
+    _print(report, refused)
     if refused:
         raise InvalidRequestError(
             f"{several(refused, 'line')} of {file} could not be used; correct them and run the same command "
@@ -82,10 +82,10 @@ def judge_file(file: str, *, as_json: bool) -> None:
         )
 
 
-def _print(report: FeedbackReport, refused: int, *, as_json: bool) -> None:
+def _print(report: FeedbackReport, refused: int) -> None:
     rows = [("recorded", report.recorded), ("repeated", report.repeated), ("superseding", report.superseding)]
     rows += [(f"does not count: {reason}", number) for reason, number in report.discounted.items()]
-    print_answer({**report.as_dict(), "rejected": refused}, table(["feedback", "events"], rows), as_json=as_json)
+    print_answer({**report.as_dict(), "rejected": refused}, table(["feedback", "events"], rows))
 
 
 @command(
@@ -110,13 +110,12 @@ def feedback(
     domain: Annotated[str | None, option("NAME", "With --collection: the domain of the question.")] = None,
     complexity: Annotated[float | None, option("C", "With --collection: how hard it was, 0 to 1.")] = None,
     note: Annotated[str | None, option("TEXT", "A comment.")] = None,
-    at: Annotated[str | None, option("TIME", "When it was: 2026-03-01T12:00:00+00:00; else now.")] = None,
+    at: Annotated[str | None, option("TIME", "The time of the verdict: 2026-03-01T12:00:00+00:00; else now.")] = None,
     weight: Annotated[float | None, option("W", "How much it counts, 0 to 1.")] = None,
     key: Annotated[str | None, option("TEXT", "Identifies repetitions; else derived.")] = None,
     file: Annotated[
         str | None, option("FILE", "Events, one JSON object a line; - is standard input.", "--file", "-f")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Rate a hit of a search, or an item in a situation.
 
@@ -131,11 +130,11 @@ def feedback(
     }  # fmt: skip
     record = {name: value for name, value in options.items() if value is not None}
     if file is None:
-        judge_one(names or [], collection, record, as_json=as_json)
+        judge_one(names or [], collection, record)
     elif record or names or collection:
         raise InvalidRequestError("--file takes no other arguments; write them into the file")
     else:
-        judge_file(file, as_json=as_json)
+        judge_file(file)
 
 
 @command(app, "retrieval models tickets", "retrieval models tickets --use 0")
@@ -145,7 +144,6 @@ def models(
     use: Annotated[
         str | None, option("VERSION", "Search with that version and no other; 0: none; or 'latest'.")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """List the models of the learned reward, the newest first, or choose one.
 
@@ -176,7 +174,7 @@ def models(
             parts.append(f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest")
     else:
         parts.append(f"nothing was learned yet; after feedback: retrieval jobs run learn --collection {collection}")
-    print_answer({"used": used, "chosen": is_chosen, "models": listed}, parts, as_json=as_json)
+    print_answer({"used": used, "chosen": is_chosen, "models": listed}, parts)
 
 
 def trial_text(model: StoredModel) -> str:

@@ -23,7 +23,6 @@ from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import (
     CollectionName,
-    Json,
     Quiet,
     argument,
     command,
@@ -221,7 +220,6 @@ def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, 
     print_answer(
         {"collection": options.collection, **report.as_dict(), "rejects": paths},
         [table(["items", "count"], counts.items()), *(f"note: {note}" for note in notes)],
-        as_json=options.as_json,
         quiet=options.quiet,
     )
     if report.rejected:
@@ -284,7 +282,6 @@ class RunOptions:
     filterable: Mapping[str, str]
     schema: Mapping[str, Any] | None
     index: str | None
-    as_json: bool
     quiet: bool
     yes: bool
 
@@ -327,7 +324,7 @@ def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, 
             )
     lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
     value = {"collection": options.collection, **report.as_dict()}
-    print_answer(value, [_summary(report), *lines], as_json=options.as_json, quiet=options.quiet)
+    print_answer(value, [_summary(report), *lines], quiet=options.quiet)
     for document, reason in report.failed[:MAX_NAMES]:
         tell(f"failed: {document}: {reason}")
     if len(report.failed) > MAX_NAMES:
@@ -464,7 +461,7 @@ def ingest(
         typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue."),
     ] = "stop",
     rejects: Annotated[
-        Path | None, option("FILE", "Where bad lines are put; else NAME.rejects.jsonl or .csv here.")
+        Path | None, option("FILE", "The file for bad lines; else NAME.rejects.jsonl or .csv in this folder.")
     ] = None,
     clean: Annotated[
         bool,
@@ -492,7 +489,6 @@ def ingest(
     ] = DEFAULT_TOKENS,
     overlap: Annotated[int, option("N", "For documents: tokens that chunks of a section share.")] = DEFAULT_OVERLAP,
     yes: Annotated[bool, flag("Do not ask before texts are sent to a service.", "--yes", "-y")] = False,
-    as_json: Json = False,
     quiet: Annotated[bool, flag("No progress and no summary; only faults.", "--quiet", "-q")] = False,
 ) -> None:
     """Store items from files, or documents from files and folders, and make them searchable.
@@ -509,7 +505,7 @@ def ingest(
     """
     options = RunOptions(
         collection=collection, prune=prune, language=language, filterable=filterable_of(filterable or ()),
-        schema=json_file("--schema", schema), index=index, as_json=as_json, quiet=quiet, yes=yes,
+        schema=json_file("--schema", schema), index=index, quiet=quiet, yes=yes,
     )  # fmt: skip
     if file_format is None and any(map(holds_documents, files)):
         for option, value in (("--map", columns), ("--id-from", id_from), ("--rejects", rejects)):
@@ -541,14 +537,15 @@ def import_langchain(
     ],
     name: Annotated[str | None, option("NAME", "The collection of a PGVector.")] = None,
     table_name: Annotated[str | None, option("NAME", "The table of a PGVectorStore.", "--table")] = None,
-    schema: Annotated[str, option("NAME", "Where its tables are.")] = "public",
-    content: Annotated[str | None, option("NAME", "The texts' column; else content.", "--content-column")] = None,
-    metadata: Annotated[str | None, option("NAME", "The JSON's; else langchain_metadata.", "--metadata-column")] = None,
+    schema: Annotated[str, option("NAME", "The schema of its tables.")] = "public",
+    content: Annotated[str | None, option("NAME", "The column of the texts; else content.", "--content-column")] = None,
+    metadata: Annotated[
+        str | None, option("NAME", "The column of the metadata; else langchain_metadata.", "--metadata-column")
+    ] = None,
     embedding: Annotated[
-        str | None, option("NAME", "The vectors', if there are several.", "--embedding-column")
+        str | None, option("NAME", "The column of the vectors, if there are several.", "--embedding-column")
     ] = None,
     skip: Annotated[bool, flag("Leave out documents that cannot be stored.", "--skip-bad")] = False,
-    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
@@ -573,7 +570,7 @@ def import_langchain(
     ):
 
         async def copied() -> CopyReport:
-            # A source that cannot be read leaves no empty collection.
+            # Read first, so that a source that cannot be read leaves no empty collection.
             async with aclosing(stored_documents(url, store, page=1)) as pages:
                 await anext(pages, None)
             return await copy_store(
@@ -585,4 +582,4 @@ def import_langchain(
         report = wait(copied())
     counts = report.as_dict()
     shown = table(["documents", "count"], ((plain_name(name), number) for name, number in counts.items()))
-    print_answer({"collection": collection, **counts}, shown, as_json=as_json, quiet=quiet)
+    print_answer({"collection": collection, **counts}, shown, quiet=quiet)

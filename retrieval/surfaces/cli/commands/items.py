@@ -37,7 +37,7 @@ Version = Annotated[
 
 
 @options.command(items, "retrieval items get tickets T-1", "retrieval items get tickets T-1 --json")
-def get(*, collection: options.CollectionName, item_id: ItemName, as_json: options.Json = False) -> None:
+def get(*, collection: options.CollectionName, item_id: ItemName) -> None:
     """Show an item with its version."""
     with opened_collection(collection) as (target, wait):
         stored = wait(target.stored([item_id]))
@@ -45,7 +45,7 @@ def get(*, collection: options.CollectionName, item_id: ItemName, as_json: optio
         raise UnknownItemError(
             f"there is no item {item_id!r:.80} in {collection!r:.80}; see: retrieval items list {collection}"
         )
-    _print(stored[item_id], as_json=as_json)
+    _print(stored[item_id])
 
 
 @options.command(
@@ -60,7 +60,6 @@ def list_items(
     where: options.Where = None,
     after: Annotated[str, options.option("ID", "Only items whose id comes after this one.")] = "",
     limit: Annotated[int, options.option("N", "Items, 1 to 1000.", "--limit", "-n")] = 100,
-    as_json: options.Json = False,
 ) -> None:
     """List items in the order of their ids.
 
@@ -75,7 +74,7 @@ def list_items(
     parts: list[Table | str] = [table(["item", "title", "status", "changed", "version"], rows)]
     if len(page) == limit:
         parts.append(f"there may be more: --after {page[-1].item.item_id}")
-    print_answer(page, parts, as_json=as_json)
+    print_answer(page, parts)
 
 
 @options.command(
@@ -89,7 +88,6 @@ def put(
     record: Annotated[str, options.argument("JSON", "The item as an object; - reads standard input.")],
     version: Version = None,
     is_new: Annotated[bool, options.flag("Only if there is no such item.", "--new")] = False,
-    as_json: options.Json = False,
 ) -> None:
     """Store one item; it replaces an item with the same id."""
     from retrieval.services.ingest import WithoutText
@@ -99,7 +97,7 @@ def put(
     item = _object(record, '{"id": "T-1", "title": "..."}')
     with opened_collection(collection) as (target, wait):
         stored = wait(target.put(item, version="" if is_new else version))
-    _print(stored, as_json=as_json)
+    _print(stored)
     for note in WithoutText.among([stored.item]).notes(1):
         tell(f"note: {note}")
 
@@ -113,12 +111,11 @@ def patch(
     item_id: ItemName,
     changes: Annotated[str, options.argument("JSON", "The changes as an object; null removes; - is standard input.")],
     version: Version = None,
-    as_json: options.Json = False,
 ) -> None:
     """Change parts of an item; the others stay."""
     merge_patch = _object(changes, '{"title": "..."}')
     with opened_collection(collection) as (target, wait):
-        _print(wait(target.patch(item_id, merge_patch, version=version)), as_json=as_json)
+        _print(wait(target.patch(item_id, merge_patch, version=version)))
 
 
 @options.command(items, "retrieval items delete tickets T-4")
@@ -127,19 +124,18 @@ def delete(
     collection: options.CollectionName,
     item_ids: Annotated[list[str], options.argument("ID", "The items' ids.")],
     version: Version = None,
-    as_json: options.Json = False,
 ) -> None:
     """Remove items with their terms and vectors."""
     if version is not None and len(item_ids) != 1:
         raise InvalidRequestError("--if-version is for one item; give one id with it")
     with opened_collection(collection) as (target, wait):
         deleted = wait(target.delete(item_ids, version=version))
-    print_answer({"deleted": deleted}, f"{several(deleted, 'item')} removed", as_json=as_json)
+    print_answer({"deleted": deleted}, f"{several(deleted, 'item')} removed")
 
 
-def _print(stored: StoredItem, *, as_json: bool) -> None:
+def _print(stored: StoredItem) -> None:
     facts = stored.as_dict() | ({"result": stored.became.value} if stored.became else {})
-    print_answer(facts, table(["field", "value"], field_rows(facts)), as_json=as_json)
+    print_answer(facts, table(["field", "value"], field_rows(facts)))
 
 
 def _object(text: str, example: str) -> Mapping[str, Any]:

@@ -35,9 +35,6 @@ jobs = options.group(
 def worker(
     *,
     once: Annotated[bool, options.flag("Run the due and queued jobs, then end.", "--once")] = False,
-    as_json: Annotated[
-        bool, options.flag("Print only JSON on standard output, one object per line.", "--json")
-    ] = False,
 ) -> None:
     """Run jobs for every tenant: embed, index, measure, prune.
 
@@ -49,7 +46,7 @@ def worker(
     from retrieval.jobs.worker import work_once
 
     def print_run(report: RunReport) -> None:
-        if as_json:
+        if options.wants_json():
             output.print_json_line(report.as_dict())
         else:
             output.show(sentence(report))
@@ -59,7 +56,7 @@ def worker(
 
     with opened() as (platform, wait):
         workplace = platform.workplace
-        if not once and not as_json:
+        if not once and not options.wants_json():
             number = workplace.settings.worker_concurrency
             output.show(f"a worker for every tenant, {several(number, 'job')} at a time; ctrl-C or SIGTERM ends it")
         wait(work(workplace))
@@ -74,17 +71,17 @@ def sentence(report: RunReport) -> str:
 
 
 @options.command(app, "retrieval reindex tickets")
-def reindex(*, collection: options.CollectionName, as_json: options.Json = False) -> None:
+def reindex(*, collection: options.CollectionName) -> None:
     """Rebuild a collection's index, term counts and weights.
 
     Searches continue meanwhile. Run it again to complete an interrupted run.
     """
     from retrieval.jobs.registry import job_named
 
-    run_one_job(job_named("reindex"), collection, as_json=as_json)
+    run_one_job(job_named("reindex"), collection)
 
 
-def run_one_job(job: Job, name: str | None, *, as_json: bool) -> None:
+def run_one_job(job: Job, name: str | None) -> None:
     """Run the job over one collection, or over all of the tenant's.
 
     It exits with ``FAILED`` if the job failed for one, else with ``PENDING`` if items wait for their vector after it.
@@ -93,7 +90,7 @@ def run_one_job(job: Job, name: str | None, *, as_json: bool) -> None:
 
     with opened(when_interrupted=CONTINUES) as (platform, wait):
         reports = [wait(run_over(platform, job, target)) for target in wait(targets_named(platform, name))]
-    output.print_answer(reports, list(map(sentence, reports)) or output.NO_COLLECTIONS, as_json=as_json)
+    output.print_answer(reports, list(map(sentence, reports)) or output.NO_COLLECTIONS)
     if any(report.outcome == RUN_FAILED for report in reports):
         raise typer.Exit(FAILED)
     output.report_pending(sum(report.details.get("pending", 0) for report in reports))
@@ -121,7 +118,7 @@ async def targets_named(platform: Platform, name: str | None) -> list[JobTarget]
 
 
 @options.command(jobs, "retrieval jobs list --json", name="list")
-def list_jobs(*, as_json: options.Json = False) -> None:
+def list_jobs() -> None:
     """List the jobs with their schedule, their last run and the next.
 
     Times are in UTC. The last run is over this tenant's collections; runs
@@ -135,7 +132,7 @@ def list_jobs(*, as_json: options.Json = False) -> None:
         ["job", "schedule", "last run", "outcome", "next run", "what it does"],
         ((job.name, job.schedule or "off", job.last_at, job.last_outcome, job.next_at, job.what) for job in planned),
     )
-    output.print_answer(planned, rows, as_json=as_json)
+    output.print_answer(planned, rows)
 
 
 @options.command(jobs, "retrieval jobs run embed", "retrieval jobs run recall --collection tickets", name="run")
@@ -143,7 +140,6 @@ def run_now(
     *,
     name: Annotated[str, options.argument("NAME", "The job's name, as listed.")],
     collection: options.OneCollection = None,
-    as_json: options.Json = False,
 ) -> None:
     """Run a job now, in this process.
 
@@ -152,7 +148,7 @@ def run_now(
     """
     from retrieval.jobs.registry import job_named
 
-    run_one_job(job_named(name), collection, as_json=as_json)
+    run_one_job(job_named(name), collection)
 
 
 @options.command(
@@ -181,7 +177,6 @@ def reembed(
     tokens_a_day: Annotated[int | None, options.option("N", "The budget of a day (UTC).", min=1)] = None,
     price: Annotated[float | None, options.option("X", "The price of a million tokens.", min=0)] = None,
     keep_days: Annotated[float, options.option("N", "Keep the former space after the switch.", min=0, max=3650)] = 7.0,
-    as_json: options.Json = False,
 ) -> None:
     """Move a collection to another embedding space, while searches and writes continue.
 
@@ -199,15 +194,15 @@ def reembed(
     again = f"interrupted; retrieval reembed {collection} run, or a worker, continues"
     question = f"Begin to re-embed {collection:.80}?"
     if to is not None:
-        options.check_terminal(question, yes=yes or dry_run, as_json=as_json)
+        options.check_terminal(question, yes=yes or dry_run)
     cost = state = None
     with opened(when_interrupted=again) as (platform, wait):
         if to is not None:
             cost = wait(platform.reembed_cost(collection, to=to, price=price, **pace))
-            if not as_json:
+            if not options.wants_json():
                 output.show(output.table(["", ""], output.field_rows(cost.as_dict())))
             if not dry_run:
-                options.confirm(question, yes=yes, as_json=as_json)
+                options.confirm(question, yes=yes)
                 begin = platform.reembed(
                     collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace
                 )
@@ -216,7 +211,7 @@ def reembed(
         if not dry_run:
             state = wait(_run_action(platform, collection, action))
     facts = state.as_dict() if state else None
-    if as_json:
+    if options.wants_json():
         output.print_json(facts if cost is None else {"cost": cost.as_dict(), "reembedding": facts})
     elif facts is not None:
         output.show(output.table(["", ""], output.field_rows({**facts, **(facts.pop("comparison") or {})})))

@@ -11,7 +11,7 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, flag, group, option
+from retrieval.surfaces.cli.options import Yes, argument, command, confirm, flag, group, option
 from retrieval.surfaces.cli.output import field_rows, print_answer, table, tell
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
@@ -34,16 +34,16 @@ memories = group(
     "retrieval memories forget --user ann --yes",
 )
 
-Collection = Annotated[str, option("NAME", "Where the memories are.", "--collection")]
+Collection = Annotated[str, option("NAME", "The collection of the memories.", "--collection")]
 MemoryId = Annotated[str, argument("ID", "The memory's id.")]
 
 
 @command(memories, "retrieval memories show 01a20206-45aa-77ad-9d9a-229001806734")
-def show(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
+def show(*, memory_id: MemoryId, collection: Collection = "memories") -> None:
     """Show a memory with its links, its access count and the memory that superseded it."""
     with _opened_store(collection) as (store, wait):
         memory = wait(store.get_memory(memory_id))
-    print_answer(memory, table(["", ""], field_rows(memory.as_dict())), as_json=as_json)
+    print_answer(memory, table(["", ""], field_rows(memory.as_dict())))
 
 
 @command(
@@ -58,7 +58,6 @@ def forget(
     project: Annotated[str | None, option("ID", "All of this project.")] = None,
     collection: Collection = "memories",
     yes: Yes = False,
-    as_json: Json = False,
 ) -> None:
     """Forget a memory, or all of a user or of a project, permanently.
 
@@ -71,14 +70,14 @@ def forget(
     with _opened_store(collection) as (store, wait):
         if memory_id is None:
             owner = f"project {project:.80}" if user is None else f"user {user:.80}"
-            confirm(f"Forget all memories of {owner} in {collection:.80}?", yes=yes, as_json=as_json)
+            confirm(f"Forget all memories of {owner} in {collection:.80}?", yes=yes)
         if user is not None:
             forgotten = wait(store.forget_user(user))
         elif project is not None:
             forgotten = wait(store.forget_project(project))
         else:
             wait(store.forget(memory_id or ""))
-    print_answer({"forgotten": forgotten}, f"{several(forgotten, 'memory')} forgotten", as_json=as_json)
+    print_answer({"forgotten": forgotten}, f"{several(forgotten, 'memory')} forgotten")
 
 
 @command(memories, "retrieval memories remember chat.jsonl --project ops --session 2026-05-01")
@@ -87,16 +86,15 @@ def remember(
     file: Annotated[str, argument("FILE", "Messages, one JSON object a line; - is standard input.")],
     project: Annotated[str, option("ID", "The project that remembers.")],
     session: Annotated[str, option("NAME", "The session; sources are named by it.")],
-    user: Annotated[str | None, option("NAME", "Whose memories they are.")] = None,
+    user: Annotated[str | None, option("NAME", "The user that the memories belong to.")] = None,
     first_turn: Annotated[int, option("N", "The number of the first message.")] = 1,
     interaction_type: Annotated[str, option("NAME", "The interaction type of the memories.", "--type")] = "fact",
-    at: Annotated[str | None, option("TIME", "When it was: 2026-03-01T12:00:00+00:00; else now.")] = None,
+    at: Annotated[str | None, option("TIME", "The time of the messages: 2026-03-01T12:00:00+00:00; else now.")] = None,
     again: Annotated[
         bool, flag("Read messages again that were remembered before, as by another model.", "--again")
     ] = False,
     collection: Collection = "memories",
     yes: Annotated[bool, flag("Do not ask before texts are sent to a service.", "--yes", "-y")] = False,
-    as_json: Json = False,
 ) -> None:
     """Store the facts that a language model finds in messages.
 
@@ -120,11 +118,11 @@ def remember(
                 interaction_type=interaction_type, occurred_at=occurred_at, again=again,
             )
         )  # fmt: skip
-    print_answer(report, _report(report), as_json=as_json)
+    print_answer(report, _report(report))
 
 
 @command(memories, "retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734")
-def history(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
+def history(*, memory_id: MemoryId, collection: Collection = "memories") -> None:
     """Show the versions of a memory, newest first, with their sources."""
     with _opened_store(collection) as (store, wait):
         versions = wait(store.history(memory_id))
@@ -132,7 +130,7 @@ def history(*, memory_id: MemoryId, collection: Collection = "memories", as_json
         (each.occurred_at, each.text, ", ".join(each.sources), each.metadata.get("reason", ""), each.memory_id)
         for each in versions
     )
-    print_answer(versions, table(["said", "memory", "sources", "reason", "id"], rows), as_json=as_json)
+    print_answer(versions, table(["said", "memory", "sources", "reason", "id"], rows))
 
 
 def _report(report: RememberReport) -> list[str | Table]:

@@ -33,13 +33,12 @@ def list_profiles(
     *,
     collection: options.CollectionName,
     limit: Annotated[int, options.option("N", "Versions, 1 to 1000.", "--limit", "-n")] = 20,
-    as_json: options.Json = False,
 ) -> None:
     """List the versions, the newest first."""
     with opened_collection(collection) as (target, wait):
         versions = wait(target.profiles(limit=limit))
     rows = ((row.version, row.is_active, _weights(row.profile), row.created_at, row.note) for row in versions)
-    print_answer(versions, table(["version", "used", "weights", "made (UTC)", "note"], rows), as_json=as_json)
+    print_answer(versions, table(["version", "used", "weights", "made (UTC)", "note"], rows))
 
 
 @options.command(profiles, "retrieval profiles show tickets", "retrieval profiles show tickets 2 > words.json")
@@ -47,12 +46,11 @@ def show(
     *,
     collection: options.CollectionName,
     version: Annotated[int | None, options.argument("VERSION", "Else the one in use.")] = None,
-    as_json: options.Json = False,
 ) -> None:
     """Print a profile as the JSON that 'set' reads; with --json, its version and note too."""
     with opened_collection(collection) as (target, wait):
         stored = wait(target.stored_profile(version))
-    print_json(stored.as_dict() if as_json else stored.profile.as_dict())
+    print_json(stored.as_dict() if options.wants_json() else stored.profile.as_dict())
 
 
 @options.command(profiles, "retrieval profiles set tickets words.json --note 'words count more'", name="set")
@@ -60,11 +58,10 @@ def set_profile(
     *,
     collection: options.CollectionName,
     file: Annotated[str, options.argument("FILE", "A JSON file with a profile.")],
-    note: Annotated[str, options.option("TEXT", "A note on it.")] = "",
+    note: Annotated[str, options.option("TEXT", "A note on the version.")] = "",
     store_only: Annotated[
         bool, options.flag("Do not search with it yet; 'profiles use' activates it.", "--store-only")
     ] = False,
-    as_json: options.Json = False,
 ) -> None:
     """Store a profile as a new version, and search with it from now on.
 
@@ -80,7 +77,7 @@ def set_profile(
     changed = ", ".join(name for name, value in profile.as_dict().items() if former.get(name) != value)
     unused = f"{collection}: stored profile {stored.version}, not used yet"
     line = unused if store_only else _used_text(collection, stored)
-    print_answer(stored, f"{line}; other than before: {changed or 'nothing'}", as_json=as_json)
+    print_answer(stored, f"{line}; other than before: {changed or 'nothing'}")
 
 
 @options.command(profiles, "retrieval profiles use tickets 1")
@@ -88,13 +85,12 @@ def use(
     *,
     collection: options.CollectionName,
     version: Annotated[int, options.argument("VERSION", "A stored one.")],
-    as_json: options.Json = False,
 ) -> None:
     """Search with a stored version from now on."""
     with opened_collection(collection) as (target, wait):
         wait(target.use_profile(version))
         stored = wait(target.stored_profile(version))
-    print_answer(stored, _used_text(collection, stored), as_json=as_json)
+    print_answer(stored, _used_text(collection, stored))
 
 
 @options.command(
@@ -125,7 +121,6 @@ def preview(
     session: options.Session = "",
     backtracks: options.Backtracks = 0,
     generated: options.Generated = False,
-    as_json: options.Json = False,
 ) -> None:
     """Show the hits of each profile: which enter, leave and move, and why.
 
@@ -144,7 +139,7 @@ def preview(
                 min_score=min_score, min_relevance=min_relevance, context=search_context,
             )
         )  # fmt: skip
-    print_answer(result, [line for part in result.previews for line in lines(part)], as_json=as_json)
+    print_answer(result, [line for part in result.previews for line in lines(part)])
 
 
 def lines(preview: ProfilePreview) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, command, group, option
+from retrieval.surfaces.cli.options import CollectionName, RetrievalId, command, group, option
 from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened, opened_collection
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummary
+    from retrieval.domain.records.recorded import RecordedRetrieval
     from retrieval.engine.replay import Replay
 
 
@@ -42,27 +42,24 @@ def list_retrievals(
     limit: Annotated[int, option("N", "Searches, 1 to 1000.", "--limit", "-n")] = 20,
     session: Annotated[str, option("NAME", "Only of that session.")] = "",
     before: Annotated[str | None, option("RETRIEVAL_ID", "Only those before that one: the next page.")] = None,
-    as_json: Json = False,
 ) -> None:
     """List the recorded searches of a collection, the newest first."""
     with opened_collection(collection) as (target, wait):
         found = wait(target.retrievals(limit=limit, before=before, session=session))
     nothing = "no search is recorded, or none of that session"
-    print_answer(found, list(map(summary_line, found)) or nothing, as_json=as_json)
+    shown = [
+        f"{each.retrieval_id}  {each.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {several(each.hits, 'hit')}  {each.query}"
+        for each in found
+    ]
+    print_answer(found, shown or nothing)
 
 
 @command(retrievals, "retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193")
-def show(*, retrieval_id: RetrievalId, as_json: Json = False) -> None:
+def show(*, retrieval_id: RetrievalId) -> None:
     """Show a recorded search: its situation, its times, and its hits with their propensities."""
     with opened() as (platform, wait):
         recorded = wait(platform.retrieval(retrieval_id))
-    print_answer(recorded, lines(recorded), as_json=as_json)
-
-
-def summary_line(summary: RetrievalSummary) -> str:
-    """Identifier, time, hits and query on one line, so that the identifier can be copied."""
-    hits = several(summary.hits, "hit")
-    return f"{summary.retrieval_id}  {summary.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {hits}  {summary.query}"
+    print_answer(recorded, lines(recorded))
 
 
 def lines(entry: RecordedRetrieval) -> Iterator[str | Table]:
@@ -90,7 +87,6 @@ def replay(
     collection: Annotated[
         str | None, option("NAME", "Only if the search was in this collection.", "--collection", "-c")
     ] = None,
-    as_json: Json = False,
 ) -> None:
     """Recompute a recorded ranking, and show where and why today's answer differs.
 
@@ -100,7 +96,7 @@ def replay(
         if collection is not None:
             wait(platform.collection(collection, create=False))
         result = wait(platform.replay(retrieval_id, collection))
-    print_answer(result, replay_lines(result), as_json=as_json)
+    print_answer(result, replay_lines(result))
 
 
 def replay_lines(result: Replay) -> Iterator[str | Table]:

@@ -62,11 +62,11 @@ def body_lines(out: Console, body: str) -> list[Text]:
 
 def snippet_line(snippet: Snippet) -> Text:
     """The snippet, its marked words bold."""
-    line, place = Text(), 0
+    line, position = Text(), 0
     for start, end in snippet.highlights:
-        line.append(plain(snippet.text[place:start])).append(plain(snippet.text[start:end]), style="bold")
-        place = end
-    return line.append(plain(snippet.text[place:]))
+        line.append(plain(snippet.text[position:start])).append(plain(snippet.text[start:end]), style="bold")
+        position = end
+    return line.append(plain(snippet.text[position:]))
 
 
 def explanation_table(explanation: Explanation) -> Table:
@@ -174,7 +174,7 @@ def search(
         str | None, options.option("CURSOR", "Page by page: '' for the first, then the last page's cursor.")
     ] = None,
     after_write: Annotated[
-        str | None, options.option("TOKEN", "Read at least the state of a write's token, on a replica too.")
+        str | None, options.option("TOKEN", "Read at least the state after this write, also on a replica.")
     ] = None,
     facets: Annotated[
         list[str] | None,
@@ -191,7 +191,6 @@ def search(
     backtracks: options.Backtracks = 0,
     generated: options.Generated = False,
     explain: Annotated[bool, options.flag("Show the parts of each score.", "--explain", "-x")] = False,
-    as_json: options.Json = False,
 ) -> None:
     """Search a collection by meaning and by words."""
     if query is None and vector is None:
@@ -211,7 +210,7 @@ def search(
     with opened_collection(collection) as (target, wait):
         named = None if profile is None else wait(options.profile_named(target, profile))
         result = wait(target.search(query, profile=named, **arguments))
-    if as_json:
+    if options.wants_json():
         print_json(result.as_dict())
     else:
         print_result(console(), result, explain=explain)
@@ -228,14 +227,13 @@ def complete(
     text: Annotated[str, options.argument("TEXT", "The text typed so far.")],
     where: options.Where = None,
     limit: Annotated[int, options.option("N", "Queries, and titles, 1 to 100.", "--limit", "-n")] = 10,
-    as_json: options.Json = False,
 ) -> None:
     """Complete a text that is being typed, from the words and titles of a collection."""
     conditions = options.where_of(where)
     with opened_collection(collection) as (target, wait):
         result = wait(target.complete(text, where=conditions, limit=limit))
     titles = (Text.assemble((plain(title.id), "green"), "  ", plain(title.title)) for title in result.titles)
-    print_answer(result, [*result.queries, *titles], as_json=as_json)
+    print_answer(result, [*result.queries, *titles])
 
 
 @options.command(
@@ -259,7 +257,6 @@ def passages(
     complexity: options.Complexity = None,
     actor: options.Actor = "",
     session: options.Session = "",
-    as_json: options.Json = False,
 ) -> None:
     """Print the passages about a question, as text for a prompt.
 
@@ -275,7 +272,7 @@ def passages(
                 min_relevance=min_relevance, context=search_context,
             )
         )  # fmt: skip
-    if as_json:
+    if options.wants_json():
         print_json(result.as_dict())
         return
     if result.text:

@@ -12,7 +12,7 @@ import typer
 from retrieval.adapters.extras import require_extra
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
-from retrieval.surfaces.cli.options import PROGRAM, command, flag, option, program_settings
+from retrieval.surfaces.cli.options import PROGRAM, command, flag, option, program_settings, wants_json
 from retrieval.surfaces.cli.output import print_json_line, show
 from retrieval.surfaces.cli.run import stop_signal
 
@@ -28,7 +28,6 @@ def serve(
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="The format of the log on standard error, a line per request.")
     ] = "text",
-    as_json: Annotated[bool, flag("Print the address as JSON, on one line.", "--json")] = False,
 ) -> None:
     """Serve everything over HTTP: collections, search, feedback, tickets.
 
@@ -49,7 +48,7 @@ def serve(
     configure_service_logging(settings, as_json=log_format == "json", debug=PROGRAM.get().debug)
 
     def announce(url: str) -> None:
-        if as_json:
+        if wants_json():
             print_json_line({"url": url})
             return
         show(f"serving at {url} (API reference: {url}/docs)")
@@ -103,9 +102,6 @@ def mcp(
         str, option("NAME", "The collection of principles; made if missing.", "--collection", "-c")
     ] = "principles",
     memories: Annotated[str, option("NAME", "The collection of memories; made if missing.", "--memories")] = "memories",
-    as_json: Annotated[
-        bool, flag("Print the address as JSON; over stdio only the protocol is printed.", "--json")
-    ] = False,
 ) -> None:
     """Serve collections, memories and principles to agents, by MCP.
 
@@ -123,7 +119,7 @@ def mcp(
     if keys and transport == "stdio":
         raise InvalidRequestError("--keys goes with --transport http; over stdio use --read-only or --tools")
     settings = program_settings()
-    from retrieval.surfaces.mcp.running import ServerPlace, run_http, run_stdio
+    from retrieval.surfaces.mcp.running import ServerAddress, run_http, run_stdio
     from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer, groups_named
 
     offer = Offer(principles=collection, memories=memories)
@@ -132,15 +128,15 @@ def mcp(
     offer = offer.read_only() if read_only else offer
 
     def announce(url: str) -> None:
-        if as_json:
+        if wants_json():
             print_json_line({"url": url})
         else:
             show(f"serving {', '.join(offer.groups)} at {url}")
 
     async def serve_clients() -> None:
         if transport == "http":
-            place = ServerPlace(host, port, names or [], asks_keys=keys)
-            await run_http(settings, offer, place, stop_signal(), announce)
+            address = ServerAddress(host, port, names or [], asks_keys=keys)
+            await run_http(settings, offer, address, stop_signal(), announce)
         elif not await run_stdio(settings, offer, stop_signal()):
             # A thread may be waiting for standard input, and nothing could end it.
             os._exit(0)

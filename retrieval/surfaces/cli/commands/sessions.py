@@ -25,7 +25,7 @@ from retrieval.apps.principles.startup.surroundings import HookInput, look_aroun
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.errors import hint
-from retrieval.surfaces.cli.options import Json, by_commas, command, option, program_settings
+from retrieval.surfaces.cli.options import by_commas, command, option, program_settings, wants_json
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.startup.start import SessionStart
@@ -38,7 +38,7 @@ app = typer.Typer()
 Folder = Annotated[Path | None, option("DIR", "The session's folder; else the hook's, else the current.", "--cwd")]
 SessionId = Annotated[str | None, option("ID", "The session; else the hook's.", "--session")]
 MOST = 100
-"""The most principles, and the most places for explored ones."""
+"""The most principles, and the most explored ones among them."""
 Principles = Annotated[str, option("NAME", "The collection of the principles.", "--collection")]
 
 
@@ -55,7 +55,6 @@ def session_start(
     collection: Principles = COLLECTION,
     limit: Annotated[int, option("N", f"Principles at most, 1 to {MOST}.", min=1, max=MOST)] = 10,
     explore: Annotated[int, option("N", f"How many of them are explored, 0 to {MOST}.", min=0, max=MOST)] = 2,
-    as_json: Json = False,
 ) -> None:
     """Give a session the principles that fit its project, and some that are new.
 
@@ -74,12 +73,12 @@ def session_start(
     def show(started: SessionStart) -> None:
         if not started.principles:
             say(f"collection {collection!r} has no principles to give yet; add one: see docs/how-to/principles.md")
-        is_json = as_json or shape == "json"
+        is_json = wants_json() or shape == "json"
         sys.stdout.write(json.dumps(started.as_dict(), ensure_ascii=False) + "\n" if is_json else started.as_text())
         sys.stdout.flush()
 
     with _time_limit("session-start", settings) as deadline:
-        folder, name = _place(cwd, session, deadline)
+        folder, name = _folder_and_session(cwd, session, deadline)
         asyncio.run(
             start_session(
                 settings, say, show, folder=folder, until=deadline, session=name, collection=collection, limit=limit,
@@ -97,7 +96,6 @@ def session_end(
     tags: Annotated[str, option("A,B", "Its subjects, besides those of its project.")] = "",
     title: Annotated[str, option("TEXT", "A sentence; else the folder and the latest commit.")] = "",
     collection: Principles = COLLECTION,
-    as_json: Json = False,
 ) -> None:
     """Store the subjects of a session, and how it went.
 
@@ -112,7 +110,7 @@ def session_end(
 
     given, settings = by_commas(tags), program_settings()
     with _time_limit("session-end", settings) as deadline:
-        folder, name = _place(cwd, session, deadline)
+        folder, name = _folder_and_session(cwd, session, deadline)
         if settings.database_url is None:
             check_is_made(settings.home or default_home())
         if not folder.is_dir() and not given:
@@ -134,13 +132,13 @@ def session_end(
                 )
 
         trace = asyncio.run(work())
-    if as_json:
+    if wants_json():
         from retrieval.surfaces.cli.output import print_json
 
         print_json(trace.as_dict())
 
 
-def _place(folder: Path | None, session: str | None, deadline: float) -> tuple[Path, str]:
+def _folder_and_session(folder: Path | None, session: str | None, deadline: float) -> tuple[Path, str]:
     """The session's folder and name: as given, else as the hook's input says; the name may be empty."""
     name = None if session is None else session_name(session)
     hook = HookInput() if folder is not None and name is not None else read_hook_input(deadline)

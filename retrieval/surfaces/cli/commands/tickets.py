@@ -12,7 +12,7 @@ from retrieval.domain.checks import refusal_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, argument, command, group, option, vector_file
+from retrieval.surfaces.cli.options import argument, command, group, option, vector_file
 from retrieval.surfaces.cli.output import field_rows, print_answer, table
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
@@ -57,19 +57,21 @@ Candidates = Annotated[
     int | None, option("N", "The nearest tickets to score, --top-k to 1000; else --top-k.", "--candidates")
 ]
 VectorWeight = Annotated[
-    float | None, option("W", "Of similarity, 0 to 1; beside one weight the other is 1 - W.", "--vector-weight")
+    float | None,
+    option("W", "The weight of similarity, 0 to 1; of one weight alone, the other is 1 - W.", "--vector-weight"),
 ]
 MetadataWeight = Annotated[
-    float | None, option("W", "Of priority and time, 0 to 1; both hold as given.", "--metadata-weight")
+    float | None,
+    option("W", "The weight of priority and time, 0 to 1; two weights are used as given.", "--metadata-weight"),
 ]
 _PRESETS = "semantic_match, balanced, priority_focused or fast_resolution"
 PriorityWeight = Annotated[
     list[str] | None, option("NAME=W", "The value of a priority: High=0.9. Repeated: several.", "--priority-weight")
 ]
 Hours = Annotated[
-    float | None, option("H", "Hours from which a resolution counts nothing.", "--time-normalization-hours")
+    float | None, option("H", "The resolution time in hours from which it scores 0.", "--time-normalization-hours")
 ]
-AsOf = Annotated[str | None, option("TIME", "Search as one would have then: 2026-03-01T12:00:00Z.", "--as-of")]
+AsOf = Annotated[str | None, option("TIME", "Search as at that time: 2026-03-01T12:00:00Z.", "--as-of")]
 Exclude = Annotated[list[str] | None, option("ID", "A ticket to leave out. Repeated: several.", "--exclude")]
 
 app = typer.Typer()
@@ -105,7 +107,6 @@ def search(
     exclude_ids: Exclude = None,
     exclude_self: Annotated[str | None, option("ID", "The ticket itself, where it is stored.")] = None,
     collection: CollectionOption = None,
-    as_json: Json = False,
 ) -> None:
     """Find the tickets most similar to a new one."""
     from retrieval.apps.tickets import RetrievalRequest
@@ -121,7 +122,7 @@ def search(
         raise typer.BadParameter("give it, --description, --query-text or --query-embedding", param_hint="TITLE")
     with _opened_service(collection) as (service, wait):
         response = wait(service.process(request))
-    print_answer(response.model_dump(mode="json"), response_lines(response), as_json=as_json)
+    print_answer(response.model_dump(mode="json"), response_lines(response))
 
 
 @command(
@@ -146,7 +147,6 @@ def preview(
     as_of: AsOf = None,
     exclude_ids: Exclude = None,
     collection: CollectionOption = None,
-    as_json: Json = False,
 ) -> None:
     """Rank the same tickets under several weightings; show which move, and why.
 
@@ -161,23 +161,23 @@ def preview(
     )  # fmt: skip
     with _opened_service(collection) as (service, wait):
         previews = wait(service.preview_search(title, description or "", domain, config))
-    print_answer(previews.model_dump(mode="json"), preview_lines(previews), as_json=as_json)
+    print_answer(previews.model_dump(mode="json"), preview_lines(previews))
 
 
 @command(tickets, "retrieval tickets stats")
-def stats(*, collection: CollectionOption = None, as_json: Json = False) -> None:
+def stats(*, collection: CollectionOption = None) -> None:
     """Count the vectors, and the tickets of each domain."""
     with _opened_service(collection) as (service, wait):
         facts = wait(service.get_index_stats())
-    print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
+    print_answer(facts, table(["", ""], field_rows(facts)))
 
 
 @command(tickets, "retrieval tickets health")
-def health(*, collection: CollectionOption = None, as_json: Json = False) -> None:
+def health(*, collection: CollectionOption = None) -> None:
     """Check whether tickets can be found; the exit code is 1 if they cannot."""
     with _opened_service(collection) as (service, wait):
         facts = wait(service.health_check())
-    print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
+    print_answer(facts, table(["", ""], field_rows(facts)))
     if facts["status"] != "healthy":
         raise typer.Exit(FAILED)
 

@@ -19,7 +19,7 @@ from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
 from retrieval.surfaces.http.caller import AdminPlatform, ReadCollection, ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import After, CollectionName, JSONAnswer, JSONBodies, at, sent_profile
-from retrieval.surfaces.http.models import AFTER, InlineProfile, Sent, listed, told
+from retrieval.surfaces.http.models import AFTER, InlineProfile, Sent, listed, model_of
 
 
 class NeighboursSent(Sent):
@@ -95,7 +95,7 @@ async def collections(
     return JSONAnswer({"collections": page, "next": page[-1]["name"] if len(infos) > limit else None})
 
 
-@named.get("", response_model=told(CollectionInfo), summary="Describe a collection")
+@named.get("", response_model=model_of(CollectionInfo), summary="Describe a collection")
 async def info(collection: ReadCollection) -> JSONAnswer:
     """Its size and settings."""
     return JSONAnswer((await collection.info()).as_dict())
@@ -103,8 +103,8 @@ async def info(collection: ReadCollection) -> JSONAnswer:
 
 @named.put(
     "",
-    response_model=told(CollectionInfo),
-    responses={201: {"description": "It is new", "model": told(CollectionInfo)}},
+    response_model=model_of(CollectionInfo),
+    responses={201: {"description": "It is new", "model": model_of(CollectionInfo)}},
     summary="Create a collection",
 )
 async def collection(name: CollectionName, platform: AdminPlatform, body: CollectionSettings = _DEFAULTS) -> JSONAnswer:

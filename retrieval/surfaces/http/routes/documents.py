@@ -16,7 +16,7 @@ from retrieval.engine.request import checked_item_ids
 from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
 from retrieval.surfaces.http.caller import ReadCollection, WriteCollection
 from retrieval.surfaces.http.json_bodies import After, ItemId, JSONAnswer, JSONBodies, at, object_of, path_id
-from retrieval.surfaces.http.models import AFTER, AnswerPart, Sent, listed, told
+from retrieval.surfaces.http.models import AFTER, AnswerPart, Sent, listed, model_of
 from retrieval.surfaces.http.routes.items import MAX_ITEMS
 
 ChunkTokens = Annotated[int, Field(ge=32, le=MAX_TOKENS)]
@@ -171,7 +171,7 @@ async def put_document(
     return JSONAnswer(_report_fields(report), 201 if report.added else 200)
 
 
-@router.get("/{document_id:path}", response_model=told(StoredDocument), summary="Get a document")
+@router.get("/{document_id:path}", response_model=model_of(StoredDocument), summary="Get a document")
 async def document(collection: ReadCollection, document_id: ItemId) -> JSONAnswer:
     """A document with the text of all its chunks; the file itself is not stored."""
     stored_document = await document_of(handle_of(collection), document_id)

@@ -20,7 +20,7 @@ from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import Reembedding, ReembeddingCost
 from retrieval.surfaces.http.caller import AdminPlatform, ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import CollectionName, JSONAnswer, JSONBodies, restore
-from retrieval.surfaces.http.models import AnswerPart, Sent, listed, told
+from retrieval.surfaces.http.models import AnswerPart, Sent, listed, model_of
 from retrieval.surfaces.http.problems import RefusalError
 from retrieval.surfaces.http.readiness import HOLDS_SECONDS, Readiness, ReadinessCheck
 from retrieval.surfaces.since import age_or_time, time_of
@@ -108,7 +108,7 @@ async def readyz(request: Request) -> JSONAnswer:
     return JSONAnswer(answer, 503, {"Retry-After": str(math.ceil(HOLDS_SECONDS))})
 
 
-@figures_router.get("/doctor", response_model=told(Diagnosis), summary="Examine the installation")
+@figures_router.get("/doctor", response_model=model_of(Diagnosis), summary="Examine the installation")
 async def doctor(
     request: Request,
     platform: AdminPlatform,
@@ -141,7 +141,7 @@ reembedding_router = APIRouter(
 )
 
 
-@reembedding_router.get("", response_model=told(Reembedding), summary="See the state of a re-embedding")
+@reembedding_router.get("", response_model=model_of(Reembedding), summary="See the state of a re-embedding")
 async def reembedding(name: CollectionName, platform: AdminPlatform) -> JSONAnswer:
     """The progress of the collection's move to another embedding space, and the comparison of the two spaces."""
     return JSONAnswer((await platform.reembedding(name)).as_dict())
@@ -160,7 +160,7 @@ async def reembed(name: CollectionName, platform: AdminPlatform, body: ReembedRe
     return JSONAnswer({"reembedding": started.as_dict()})
 
 
-@reembedding_router.post("/{action}", response_model=told(Reembedding), summary="Steer a re-embedding")
+@reembedding_router.post("/{action}", response_model=model_of(Reembedding), summary="Steer a re-embedding")
 async def steer_reembedding(
     name: CollectionName,
     platform: AdminPlatform,

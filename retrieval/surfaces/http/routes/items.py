@@ -17,7 +17,7 @@ from retrieval.surfaces.http import json_bodies
 from retrieval.surfaces.http.bulk import CSV_TYPE, MEDIA_TYPE, BulkAnswer, LineReader
 from retrieval.surfaces.http.caller import ReadCollection, WriteCollection, service_of
 from retrieval.surfaces.http.json_bodies import IfMatch, ItemId, JSONAnswer
-from retrieval.surfaces.http.models import AFTER, AnswerPart, Sent, Vector, listed, told
+from retrieval.surfaces.http.models import AFTER, AnswerPart, Sent, Vector, listed, model_of
 
 MAX_ITEMS = 1000
 """The greatest number of items in one batch; ``/items/bulk`` accepts any number."""
@@ -127,7 +127,7 @@ async def page(
     return await aside(lambda: JSONAnswer({"items": [entry.as_dict() for entry in items], "next": last}), is_long=True)
 
 
-@router.post("", response_model=told(AddReport), summary="Store items")
+@router.post("", response_model=model_of(AddReport), summary="Store items")
 async def add(collection: WriteCollection, body: AddRequest) -> JSONAnswer:
     """Store new items and new versions, all or none; unchanged items cost nothing."""
     items = await aside(lambda: _items_of(body), is_long=True)
@@ -135,8 +135,8 @@ async def add(collection: WriteCollection, body: AddRequest) -> JSONAnswer:
         report = await collection.add(items, embeddings=body.embeddings)
     except InvalidRequestError as error:
         if isinstance(error, InvalidItemError):
-            place = next((number for number, item in enumerate(items) if item.item_id == error.item_id), None)
-            error.place = ("items",) if place is None else ("items", place)
+            index = next((number for number, item in enumerate(items) if item.item_id == error.item_id), None)
+            error.place = ("items",) if index is None else ("items", index)
         elif body.embeddings is not None:
             error.place = ("embeddings", *error.place)
         raise
@@ -181,7 +181,7 @@ async def delete(collection: WriteCollection, body: DeleteRequest) -> JSONAnswer
 
 @router.get(
     "/{item_id:path}",
-    response_model=told(StoredItem),
+    response_model=model_of(StoredItem),
     responses={**_OK, 304: {"description": "The item is unchanged", "headers": _ETAG}},
     summary="Read an item",
 )
@@ -197,8 +197,8 @@ async def stored(collection: ReadCollection, item_id: ItemId, if_none_match: jso
 
 @router.put(
     "/{item_id:path}",
-    response_model=told(StoredItem),
-    responses={**_OK, 201: {"description": "It is new", "model": told(StoredItem), "headers": _ETAG}, **_CHANGED},
+    response_model=model_of(StoredItem),
+    responses={**_OK, 201: {"description": "It is new", "model": model_of(StoredItem), "headers": _ETAG}, **_CHANGED},
     summary="Store an item",
 )
 async def put(
@@ -215,7 +215,7 @@ async def put(
 
 
 @router.patch(
-    "/{item_id:path}", response_model=told(StoredItem), responses={**_OK, **_CHANGED}, summary="Change an item"
+    "/{item_id:path}", response_model=model_of(StoredItem), responses={**_OK, **_CHANGED}, summary="Change an item"
 )
 async def patch(
     collection: WriteCollection,
@@ -238,8 +238,8 @@ async def remove(collection: WriteCollection, item_id: ItemId, if_match: IfMatch
 
 def _items_of(body: AddRequest) -> list[Item]:
     items = []
-    for place, item in enumerate(body.items):
-        with json_bodies.at("items", place):
+    for index, item in enumerate(body.items):
+        with json_bodies.at("items", index):
             items.append(json_bodies.sent_item(item.model_dump(exclude_unset=True)))
     return items
 

@@ -26,7 +26,7 @@ from retrieval.surfaces.http.caller import (
     write_of,
 )
 from retrieval.surfaces.http.json_bodies import JSONAnswer, JSONBodies, at
-from retrieval.surfaces.http.models import A_RETRIEVAL, AnswerPart, Moment, RetrievalId, Sent, SentSituation, told
+from retrieval.surfaces.http.models import A_RETRIEVAL, AnswerPart, Moment, RetrievalId, Sent, SentSituation, model_of
 
 MAX_EVENTS = 10_000
 """The greatest number of events in one batch."""
@@ -142,32 +142,32 @@ class Events(AnswerPart):
 feedback_router = APIRouter(prefix="/v1", tags=["feedback"], route_class=JSONBodies)
 
 
-@feedback_router.post("/feedback", response_model=told(FeedbackReport), summary="Give feedback on an item")
+@feedback_router.post("/feedback", response_model=model_of(FeedbackReport), summary="Give feedback on an item")
 async def feedback(request: Request, platform: FeedbackPlatform, body: FeedbackEvent) -> JSONAnswer:
     """Record feedback on a hit of a search, or on an item in a context. The same event counts once."""
     report = await platform.feedback_each([body.event()], api_key=caller_of(request).key, call_key=write_of(request))
     return JSONAnswer(report.as_dict())
 
 
-@feedback_router.post("/feedback/batch", response_model=told(FeedbackReport), summary="Give feedback on many items")
+@feedback_router.post("/feedback/batch", response_model=model_of(FeedbackReport), summary="Give feedback on many items")
 async def feedback_each(request: Request, platform: FeedbackPlatform, body: FeedbackBatch) -> JSONAnswer:
     """Store at most 10,000 events in one transaction: all or none; an error names the first invalid event."""
     events = await aside(
-        lambda: [_event(place, event) for place, event in enumerate(body.events)], is_long=len(body.events) >= LONG
+        lambda: [_event(index, event) for index, event in enumerate(body.events)], is_long=len(body.events) >= LONG
     )
     report = await platform.feedback_each(events, api_key=caller_of(request).key, call_key=write_of(request))
     return JSONAnswer(report.as_dict())
 
 
-@feedback_router.post("/outcome", response_model=told(FeedbackReport), summary="Report the outcome of a task")
+@feedback_router.post("/outcome", response_model=model_of(FeedbackReport), summary="Report the outcome of a task")
 async def outcome(request: Request, platform: FeedbackPlatform, body: TaskOutcome) -> JSONAnswer:
     """Record the outcome of a task; the items that it used share the weight of one event."""
     report = await platform.feedback_each(outcome_events(**dict(body)), api_key=caller_of(request).key)
     return JSONAnswer(report.as_dict())
 
 
-def _event(place: int, event: FeedbackEvent) -> Feedback:
-    with at("events", place):
+def _event(index: int, event: FeedbackEvent) -> Feedback:
+    with at("events", index):
         return event.event()
 
 
@@ -205,7 +205,7 @@ async def _models(collection: Collection) -> dict[str, object]:
 actors_router = APIRouter(prefix="/v1/actors", tags=["feedback"], route_class=JSONBodies)
 
 
-@actors_router.post("/pseudonymise", response_model=told(Pseudonymised), summary="Pseudonymise an actor")
+@actors_router.post("/pseudonymise", response_model=model_of(Pseudonymised), summary="Pseudonymise an actor")
 async def pseudonymise(platform: AdminPlatform, body: ActorNamed) -> JSONAnswer:
     """Replace a name in recorded searches and feedback by a random pseudonym, which cannot be reversed."""
     return JSONAnswer((await platform.pseudonymise(body.actor)).as_dict())

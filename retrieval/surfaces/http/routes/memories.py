@@ -12,7 +12,7 @@ from retrieval.apps.memories.store import existing_store
 from retrieval.domain.items.memory import Memory
 from retrieval.surfaces.http.caller import ReadPlatform, WritePlatform
 from retrieval.surfaces.http.json_bodies import CollectionName, ItemId, JSONAnswer, JSONBodies
-from retrieval.surfaces.http.models import AnswerPart, Moment, Sent, told
+from retrieval.surfaces.http.models import AnswerPart, Moment, Sent, model_of
 
 
 class RememberRequest(
@@ -54,7 +54,7 @@ class MemoryHistory(AnswerPart):
 router = APIRouter(prefix="/v1/collections/{name}/memories", tags=["memories"], route_class=JSONBodies)
 
 
-@router.post("", response_model=told(RememberReport), summary="Remember the facts of messages")
+@router.post("", response_model=model_of(RememberReport), summary="Remember the facts of messages")
 async def remember(name: CollectionName, platform: WritePlatform, body: RememberRequest) -> JSONAnswer:
     """Store the facts that a language model finds in the messages of a conversation, with their source turns.
 

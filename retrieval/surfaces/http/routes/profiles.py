@@ -15,7 +15,7 @@ from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
 from retrieval.surfaces.http import json_bodies
 from retrieval.surfaces.http.caller import AdminCollection, ReadCollection
 from retrieval.surfaces.http.json_bodies import JSONAnswer
-from retrieval.surfaces.http.models import InlineProfile, Sent, listed, told
+from retrieval.surfaces.http.models import InlineProfile, Sent, listed, model_of
 from retrieval.surfaces.http.routes.search import RankedBody, arguments_of
 
 _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
@@ -39,10 +39,8 @@ class ProfileChange(Sent, examples=[{"profile": _PROFILE, "note": "meaning count
     def _one_of_two(self) -> Self:
         if (self.profile is None) == (self.version is None):
             raise ValueError("give profile, to store a new version, or version, to use a stored one")
-        if self.version is not None and self.note:
-            raise ValueError("note is for a new profile; leave it out with version")
-        if self.version is not None and not self.use:
-            raise ValueError("use=false is for a new profile; leave it out with version")
+        if self.version is not None and (self.note or not self.use):
+            raise ValueError("note and use are for a new profile; leave them out with version")
         return self
 
 
@@ -68,7 +66,7 @@ class PreviewRequest(
 router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=json_bodies.JSONBodies)
 
 
-@router.get("/profile", response_model=told(StoredProfile), summary="Read a collection's profile")
+@router.get("/profile", response_model=model_of(StoredProfile), summary="Read a collection's profile")
 async def stored_profile(
     collection: ReadCollection,
     version: Annotated[Version | None, Query(description="A version; by default the active one.")] = None,
@@ -77,7 +75,7 @@ async def stored_profile(
     return JSONAnswer((await collection.stored_profile(version)).as_dict())
 
 
-@router.put("/profile", response_model=told(StoredProfile), summary="Change a collection's profile")
+@router.put("/profile", response_model=model_of(StoredProfile), summary="Change a collection's profile")
 async def set_profile(collection: AdminCollection, body: ProfileChange) -> JSONAnswer:
     """Store a new version and, unless ``use`` is false, use it in searches; or use a stored version again."""
     if body.version is not None:
@@ -97,11 +95,11 @@ async def profiles(
     return JSONAnswer({"profiles": [profile.as_dict() for profile in await collection.profiles(limit=limit)]})
 
 
-@router.post("/preview", response_model=told(Preview), summary="Compare profiles on a query")
+@router.post("/preview", response_model=model_of(Preview), summary="Compare profiles on a query")
 async def preview(request: Request, collection: ReadCollection, body: PreviewRequest) -> JSONAnswer:
     """The same query ranked under several profiles: hits that entered, left and moved, and why. Nothing is recorded."""
     is_large = len(body.profiles) * body.limit >= json_bodies.LARGE_PAGE
-    async with json_bodies.place_of_large(request, is_large=is_large):
+    async with json_bodies.room_for_large(request, is_large=is_large):
         arguments = await arguments_of(body, collection)
         compared = {name: await _profile(collection, name, profile) for name, profile in body.profiles.items()}
         with json_bodies.members_of(body):

@@ -129,18 +129,18 @@ RetrievalPage = models.listed(
 router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], route_class=json_bodies.JSONBodies)
 
 
-@router.post("/search", response_model=models.told(SearchResult), summary="Search a collection")
+@router.post("/search", response_model=models.model_of(SearchResult), summary="Search a collection")
 async def search(request: Request, collection: ReadCollection, body: SearchBody) -> JSONAnswer:
     """The best hits by meaning and by words, each with the parts of its score."""
     is_large = body.limit >= json_bodies.LARGE_PAGE
-    async with json_bodies.place_of_large(request, is_large=is_large):
+    async with json_bodies.room_for_large(request, is_large=is_large):
         arguments = await arguments_of(body, collection)
         with json_bodies.members_of(body):
             result = await collection.search(**arguments)
         return await aside(lambda: JSONAnswer(result_values(result, explain=body.explain)), is_long=is_large)
 
 
-@router.get("/complete", response_model=models.told(Completions), summary="Complete a text that is being typed")
+@router.get("/complete", response_model=models.model_of(Completions), summary="Complete a text that is being typed")
 async def complete(
     collection: ReadCollection,
     text: Annotated[str, Query(description="The text typed so far.", examples=["connection ti"])],
@@ -157,10 +157,10 @@ async def complete(
     return JSONAnswer(completions.as_dict())
 
 
-@router.post("/passages", response_model=models.told(Passages), summary="Search for passages")
+@router.post("/passages", response_model=models.model_of(Passages), summary="Search for passages")
 async def passages(request: Request, collection: ReadCollection, body: PassagesRequest) -> JSONAnswer:
     """The best hits with their adjacent chunks, joined and labelled by document, as text for a prompt."""
-    async with json_bodies.place_of_large(request, is_large=body.limit >= json_bodies.LARGE_PAGE):
+    async with json_bodies.room_for_large(request, is_large=body.limit >= json_bodies.LARGE_PAGE):
         arguments = await arguments_of(body, collection)
         with json_bodies.members_of(body):
             result = await collection.passages(**arguments)
@@ -171,7 +171,7 @@ async def passages(request: Request, collection: ReadCollection, body: PassagesR
 async def search_each(request: Request, collection: ReadCollection, body: BatchRequest) -> JSONAnswer:
     """The best hits for each query: one call embeds all words, and one statement reads all candidates."""
     is_large = len(body.queries) * body.limit >= json_bodies.LARGE_PAGE
-    async with json_bodies.place_of_large(request, is_large=is_large):
+    async with json_bodies.room_for_large(request, is_large=is_large):
         arguments = await arguments_of(body, collection)
         with json_bodies.members_of(body):
             results = await collection.search_each(**arguments)
@@ -222,13 +222,13 @@ async def retrievals(
     return JSONAnswer({"retrievals": [summary.as_dict() for summary in summaries], "next": last})
 
 
-@retrievals_router.get("", response_model=models.told(RecordedRetrieval), summary="Read a recorded search")
+@retrievals_router.get("", response_model=models.model_of(RecordedRetrieval), summary="Read a recorded search")
 async def retrieval(platform: ReadPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """The query, its context, how it was searched, and the returned hits with their propensities."""
     return JSONAnswer((await platform.retrieval(retrieval_id)).as_dict())
 
 
-@retrievals_router.post("/replay", response_model=models.told(Replay), summary="Replay a recorded search")
+@retrievals_router.post("/replay", response_model=models.model_of(Replay), summary="Replay a recorded search")
 async def replay(platform: ReadPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """Whether a recorded ranking follows from its record, and how today's result differs. Nothing is recorded."""
     return JSONAnswer((await platform.replay(retrieval_id)).as_dict())

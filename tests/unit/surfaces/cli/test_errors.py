@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
 from retrieval.settings import Settings
 from retrieval.surfaces.cli.app import app, run_program
-from retrieval.surfaces.cli.errors import InterruptedRunError, error_line, one_line, report_error
+from retrieval.surfaces.cli.errors import InterruptedRunError, error_line, report_error
 
 
 def test_our_errors_are_one_line_and_exit_code_1() -> None:
@@ -163,11 +163,6 @@ def test_an_argument_that_is_not_utf_8_is_named_as_such(
     assert capsys.readouterr().err == (
         f"error: {named} holds half of a surrogate pair, so it is not UTF-8 text; give it in UTF-8\n"
     )
-
-
-def test_lines_are_joined() -> None:
-    """Blank ones leave nothing behind."""
-    assert one_line(" a\n\n b \r\nc") == "a b c"
 
 
 @pytest.mark.parametrize(

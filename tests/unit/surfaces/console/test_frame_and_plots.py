@@ -9,6 +9,7 @@ from typing import cast
 
 import htpy as h
 import pytest
+from starlette.datastructures import FormData
 from starlette.requests import Request
 
 from retrieval import Platform
@@ -16,7 +17,7 @@ from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.search.profile import MAX_WEIGHT, Profile
 from retrieval.surfaces.console import VIEWS, frame, operations, plots
-from retrieval.surfaces.console.search import weighted, weights_of
+from retrieval.surfaces.console.search import filter_of, weighted, weights_of
 from retrieval.surfaces.http.openapi import CONSOLE_FILES, FRONT_PATHS, SIGN_IN
 
 STATIC = Path(frame.__file__).parent / "static"
@@ -116,3 +117,17 @@ def test_items_that_wait_for_a_vector_are_among_the_items() -> None:
     )  # fmt: skip
 
     assert 'progress value="1" max="3"' in str(h.fragment[operations._pending(status)])  # noqa: SLF001 - the bar alone
+
+
+def test_ticked_values_and_a_typed_filter_both_hold() -> None:
+    """Each alone is used as it is."""
+    request = Request({"type": "http", "query_string": b"", "headers": []})
+
+    def filter_for(**form: str) -> object:
+        visit = frame.Visit(request, Caller("tenant", EVERY_SCOPE), cast(Platform, None), FormData(form))
+        return filter_of(visit, ["kind"])
+
+    ticked, typed = {"kind": ["note"]}, {"priority": "High"}
+    assert filter_for(**{"f.kind": "note"}) == ticked
+    assert filter_for(where='{"priority": "High"}') == typed
+    assert filter_for(**{"f.kind": "note", "where": '{"priority": "High"}'}) == {"and": [ticked, typed]}

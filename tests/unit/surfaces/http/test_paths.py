@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.http.json_bodies import check_text, restore, with_stand_ins
+from retrieval.surfaces.http.json_bodies import check_utf8, restore, with_stand_ins
 
 
 @pytest.mark.parametrize("name", ["a/b", "//", "\n", "a\nb/", "ä/日本", "a b?c#d%2Fe", "..", "%"])
@@ -23,5 +23,5 @@ def test_a_name_comes_back_whole(name: str) -> None:
 def test_a_path_that_is_not_utf_8_is_refused(encoded: bytes) -> None:
     """Different names would become the same."""
     with pytest.raises(InvalidRequestError, match="the path is not UTF-8; percent-encode"):
-        check_text(encoded, "path")
-    check_text(b"/v1/M%C3%BCller/%F0%9F%98%80/%/%zz", "path")
+        check_utf8(encoded, "path")
+    check_utf8(b"/v1/M%C3%BCller/%F0%9F%98%80/%/%zz", "path")

@@ -15,8 +15,8 @@ async def test_all_that_is_written_is_read_in_its_order() -> None:
     data = [bytes([number]) * 40_000 for number in range(10)]
     with Spool(in_memory_bytes=100_000) as spool:
         for part in data:
-            await spool.write(part)
-        await spool.end()
+            spool.write(part)
+        spool.end()
         parts = [part async for part in spool.parts()]
     assert b"".join(parts) == b"".join(data)
     assert max(map(len, parts)) == PART_BYTES
@@ -30,9 +30,9 @@ async def test_written_data_can_be_read_at_once() -> None:
             waiting = asyncio.ensure_future(anext(parts))
             await asyncio.sleep(0)
             assert not waiting.done()
-            await spool.write(b"%d" % number * 8)
+            spool.write(b"%d" % number * 8)
             assert await waiting == b"%d" % number * 8
-        await spool.end()
+        spool.end()
         assert [part async for part in parts] == []
 
 
@@ -41,21 +41,10 @@ async def test_unread_data_is_bounded() -> None:
     with Spool(in_memory_bytes=10, most_bytes=20) as spool:
         parts = aiter(spool.parts())
         for _ in range(2):
-            await spool.write(b"x" * 20)
+            spool.write(b"x" * 20)
             with pytest.raises(UnreadAnswerError, match="20 bytes"):
-                await spool.write(b"y")
+                spool.write(b"y")
             assert await anext(parts) == b"x" * 20
-        await spool.write(b"x" * 20)
-        await spool.end(b"that was it")
+        spool.write(b"x" * 20)
+        spool.end(b"that was it")
         assert b"".join([part async for part in parts]) == b"x" * 20 + b"that was it"
-
-
-async def test_a_write_that_is_cancelled_is_whole_or_not_at_all() -> None:
-    """Only one thread works on the file at a time."""
-    with Spool(in_memory_bytes=10) as spool:
-        writing = asyncio.create_task(spool.write(b"x" * 100))
-        await asyncio.sleep(0)
-        writing.cancel()
-        await asyncio.wait([writing])
-        await spool.end(b"y" * 100)
-        assert b"".join([part async for part in spool.parts()]) in {b"x" * 100 + b"y" * 100, b"y" * 100}

@@ -29,7 +29,7 @@ def record(message: str, *arguments: object, name: str = "retrieval.access", **e
 def test_a_json_line_has_the_fields_of_the_record() -> None:
     """One object a line, its time in UTC."""
     fields = {"method": "POST", "status": 200, "ms": 3.1, "key_id": None}
-    line = JSON.format(record("POST %s", "/v1\nx", told=fields))
+    line = JSON.format(record("POST %s", "/v1\nx", fields=fields))
 
     payload = json.loads(line)
     assert "\n" not in line
@@ -40,7 +40,7 @@ def test_a_json_line_has_the_fields_of_the_record() -> None:
 
 def test_a_line_of_text_leaves_out_what_is_empty() -> None:
     """The line has no line break, even if the message has one."""
-    line = TEXT.format(record("POST\n/v1", told={"status": 200, "key_id": None}))
+    line = TEXT.format(record("POST\n/v1", fields={"status": 200, "key_id": None}))
 
     assert line.endswith("INFO retrieval.access POST /v1 status=200")
 

@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.domain.errors import ConfigurationError
 from retrieval.surfaces.listening import is_local
-from retrieval.surfaces.mcp.running import ServerPlace, check_exposure, protection
+from retrieval.surfaces.mcp.running import ServerAddress, check_exposure, protection
 
 
 @pytest.mark.parametrize(
@@ -15,16 +15,16 @@ from retrieval.surfaces.mcp.running import ServerPlace, check_exposure, protecti
 def test_addresses_of_this_machine_need_no_token(host: str, *, local: bool) -> None:
     """Others cannot reach them."""
     assert is_local(host) is local
-    check_exposure(ServerPlace(host), None)
+    check_exposure(ServerAddress(host), None)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "server.example"])  # noqa: S104 - it is refused
 def test_addresses_that_others_reach_need_a_token(host: str) -> None:
     """The error names the setting; with a token such addresses are accepted."""
     with pytest.raises(ConfigurationError, match="RETRIEVAL_MCP_TOKEN"):
-        check_exposure(ServerPlace(host), None)
-    check_exposure(ServerPlace(host), "secret")
-    check_exposure(ServerPlace(host, asks_keys=True), None)
+        check_exposure(ServerAddress(host), None)
+    check_exposure(ServerAddress(host), "secret")
+    check_exposure(ServerAddress(host, asks_keys=True), None)
 
 
 def test_a_name_that_a_page_could_invent_is_refused() -> None:
