@@ -171,11 +171,11 @@ def pool_signals_of(
 
 def _ranks(values: Sequence[float | None], items: Sequence[str]) -> list[int | None]:
     """The rank of each value, from 1; equal values are ordered by item id."""
-    known = sorted((-value, item, place) for place, (value, item) in enumerate(zip(values, items, strict=True))
+    known = sorted((-value, item, index) for index, (value, item) in enumerate(zip(values, items, strict=True))
                    if value is not None)  # fmt: skip
     ranks: list[int | None] = [None] * len(values)
-    for rank, (_, _, place) in enumerate(known, 1):
-        ranks[place] = rank
+    for rank, (_, _, index) in enumerate(known, 1):
+        ranks[index] = rank
     return ranks
 
 
@@ -201,7 +201,7 @@ def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Prof
 
 def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[dict[str, Any]]:
     """The parts of each hit's score, as ``retrieval.domain.search.fusion.fuse`` makes them."""
-    places = {item_id: place for place, item_id in enumerate(record.pool_items)}
+    index_of = {item_id: index for index, item_id in enumerate(record.pool_items)}
     legs = signals["legs"]
     ranks = {**signals["ranks"], **dict(zip(record.legs, record.pool_ranks, strict=False))}
     # As explanations name them: the weight of one leg alone is 1.
@@ -210,12 +210,12 @@ def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | 
     values = {} if profile is None else values_again(legs, ranks, signals["bests"], weights, profile.fusion)
     return [
         {
-            leg: {"rank": ranks[leg][place], "raw": raw}
-            | ({"weight": weights[leg], "value": values[leg][place]} if values else {})
+            leg: {"rank": ranks[leg][index], "raw": raw}
+            | ({"weight": weights[leg], "value": values[leg][index]} if values else {})
             for leg, scores in legs.items()
-            if place is not None and (raw := scores[place]) is not None
+            if index is not None and (raw := scores[index]) is not None
         }
-        for place in map(places.get, record.shown_items)
+        for index in map(index_of.get, record.shown_items)
     ]
 
 
@@ -228,16 +228,16 @@ def _stack_parts(
 ) -> list[dict[str, dict[str, Any]]]:
     """The parts of each hit's score as a stack of those weights makes them."""
     # A candidate that the stack did not score has no length.
-    scored = [place for place, length in enumerate(signals["length"]) if length is not None]
+    scored = [index for index, length in enumerate(signals["length"]) if length is not None]
     values = {name: signals[column] for name, column in _OF_STACK.items() if column in signals}
     values |= leg_features_again(signals["legs"], signals["bests"])
     parts: list[dict[str, dict[str, Any]]] = [{} for _ in record.pool_items]
     for name, column in values.items():
         if name not in weights:
             continue
-        for rank, place in enumerate(sorted(scored, key=lambda place: -column[place]), 1):
-            raw, weight = column[place], weights[name]
-            parts[place][name] = {"rank": rank, "raw": raw, "weight": weight, "value": weight * raw}
+        for rank, index in enumerate(sorted(scored, key=lambda index: -column[index]), 1):
+            raw, weight = column[index], weights[name]
+            parts[index][name] = {"rank": rank, "raw": raw, "weight": weight, "value": weight * raw}
     by_id = dict(zip(record.pool_items, parts, strict=True))
     return [by_id[item_id] for item_id in record.shown_items]
 

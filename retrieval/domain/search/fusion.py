@@ -180,8 +180,8 @@ def fused_again(legs: Scores, ranks: Ranks, best: Mapping[str, float], weights: 
     """
     scores = [0.0] * max(map(len, legs.values()), default=0)
     for values in values_again(legs, ranks, best, weights, fusion).values():
-        for place, value in enumerate(values):
-            scores[place] += value
+        for index, value in enumerate(values):
+            scores[index] += value
     return scores
 
 
@@ -193,7 +193,7 @@ def values_again(
         return {leg: [raw or 0.0 for raw in scores] for leg, scores in legs.items()}
     shares = _shares(legs, weights, fusion)
     alike = dict(enumerate(legs.get(REFINING, ())))
-    known = {place for place, likeness in alike.items() if likeness is not None}
+    known = {index for index, likeness in alike.items() if likeness is not None}
     values: dict[str, list[float]] = {}
     for leg in weights:  # in the order in which the parts were added up
         scores = legs.get(leg, ())
