@@ -75,7 +75,7 @@ class ChosenReranker(Chosen[Reranker]):
     async def scored(self, rerank: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
         """The scores of the texts by item id, or the reason why there are none, within the profile's time.
 
-        Inside ``patiently``, that time and the breaker have no effect. Texts are sent to no other reranker than the
+        Inside ``patiently``, that time and the breaker have no effect. Texts go to no other reranker than the
         profile's.
         """
         try:
@@ -265,9 +265,9 @@ class _CrossEncoder:
         for batch in padded_batches([len(pair.ids) for pair in pairs], max_area=_TOKENS_A_BATCH):
             if stop.is_set():
                 break
-            logits = self._logits([pairs[place] for place in batch])
-            for place, row in zip(batch, logits.tolist(), strict=True):
-                scores[place] = squashed(row[0] if len(row) == 1 else row[1] - row[0])
+            logits = self._logits([pairs[index] for index in batch])
+            for index, row in zip(batch, logits.tolist(), strict=True):
+                scores[index] = squashed(row[0] if len(row) == 1 else row[1] - row[0])
         return scores
 
     def _logits(self, pairs: Sequence[Any]) -> NDArray[np.float32]:

@@ -197,12 +197,12 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
         Raises ``EmbedderRejectedError`` when the model's files cannot be read. When cancelled, it stops
         after the batches that are being computed.
         """
-        distinct, places = without_repeats(prepared(texts, role, self.space))
+        distinct, indexes = without_repeats(prepared(texts, role, self.space))
         rows = np.zeros((len(distinct), DIMENSIONS), dtype=np.float32)
         for start in range(0, len(distinct), _WINDOW):
             window = distinct[start : start + _WINDOW]
             await self._embed_window(window, rows[start : start + _WINDOW])
-        return rows[places]
+        return rows[indexes]
 
     async def _embed_window(self, texts: list[str], rows: Vectors) -> None:
         """Write the vectors of some texts into ``rows``, shape (len(texts), 384)."""
@@ -213,7 +213,7 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
     async def _embed_batches(self, shared: Iterator[list[int]], tokens: list[Tokens], rows: Vectors) -> None:
         """Embed batches from ``shared``, an iterator shared with other tasks, until it is exhausted."""
         for batch in shared:
-            part = [tokens[place] for place in batch]
+            part = [tokens[index] for index in batch]
             rows[batch] = await self._run(partial(MiniLMModel.vectors, texts=part))
 
 

@@ -71,7 +71,7 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
         Raises ``EmbedderRejectedError`` for a model that cannot be loaded, or whose vectors are unusable. When
         cancelled, it stops after the batch that is being computed.
         """
-        distinct, places = without_repeats(prepared(texts, role, self.space))
+        distinct, indexes = without_repeats(prepared(texts, role, self.space))
         if not distinct:
             return np.zeros((0, self.space.dimensions), dtype=np.float32)
         parts = [distinct[start : start + _TEXTS_A_BATCH] for start in range(0, len(distinct), _TEXTS_A_BATCH)]
@@ -80,7 +80,7 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
             checked: Vectors = checked_vectors(vectors, self.space, [f"text {n + 1}" for n in range(len(distinct))])
         except InvalidVectorError as unusable:
             raise EmbedderRejectedError(f"model {self.space.model!r} gave no usable vector: {unusable}") from None
-        return checked[places]
+        return checked[indexes]
 
 
 def _vectors(model: Any, texts: list[str]) -> Any:

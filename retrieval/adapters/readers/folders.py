@@ -94,9 +94,8 @@ def find_documents(paths: Sequence[str | os.PathLike[str]], name: str | None = N
 
     A document's id is its file's name; in a folder it is the folder's name and the path in the folder. ``name`` renames
     the one folder, or goes before a slash and the name of the one file. In a folder, hidden files, links, folders of
-    tools and files with other endings are left out and counted. Raises ``InvalidRequestError`` for a missing path, a
-    file with another ending, two folders of one name, two documents of one id, an invalid name, and the root of
-    the file system without a name.
+    tools and files with other endings are left out and counted. Raises ``InvalidRequestError`` for a missing path,
+    another ending, an invalid name, and folders or documents of one name.
     """
     _check_name(name, paths)
     by_id: dict[str, DocumentFile] = {}

@@ -38,8 +38,8 @@ async def memories_collection(platform: Platform, name: str = COLLECTION) -> Col
 async def existing_store(platform: Platform, name: str = COLLECTION) -> MemoryStore:
     """The store of an existing collection of memories.
 
-    A collection of memories declares certain attributes, even while it is empty. Raises ``UnknownCollectionError``, and
-    ``InvalidRequestError`` for a collection of other items.
+    Raises ``UnknownCollectionError``, and ``InvalidRequestError`` for a collection that lacks the attributes of
+    memories.
     """
     collection = await platform.collection(name, create=False)
     if not set(memory_fields.FILTERABLE) <= set((await collection.info()).filterable):
@@ -59,7 +59,7 @@ class MemoryPage(ResultList[Memory]):
     """The value of ``after`` for the next page; None: this is the last page."""
 
 
-def _place(after: str) -> tuple[datetime, str]:
+def _position(after: str) -> tuple[datetime, str]:
     moment, _, memory_id = after.partition(" ") if isinstance(after, str) else ("", "", "")
     try:
         happened_at = datetime.fromisoformat(moment)
@@ -121,11 +121,12 @@ class MemoryStore:
         - ``linked_paper_ids=[...]`` links to entities of the type ``papers``, and likewise for any other type (see
           ``entity_type``); ``links`` maps types to ids.
         - ``occurred_at``: the time of the event; default: now. ``expires_at``: the time to forget it, not a past one.
-        - ``memory_id``: the application's own key; default: a new one. A memory with a known key replaces the stored
-          one, and keeps its access count.
-        - ``duplicates``: ``report`` (store it, and name near-duplicates), ``merge`` (join it to the most similar memory
-          of its project, user and type, see ``retrieval.domain.items.memory.merged``), ``keep`` (store it without a
-          search for others).
+        - ``memory_id``: the application's own key; default: a new one. A known key replaces the stored memory, and
+        keeps
+          its access count.
+        - ``duplicates``: ``report`` (name near-duplicates), ``merge`` (join it to the most similar memory of its
+        project,
+          user and type, see ``retrieval.domain.items.memory.merged``), ``keep`` (search for none).
 
         Raises ``InvalidRequestError`` for values that cannot be stored.
         """
@@ -160,10 +161,9 @@ class MemoryStore:
     ) -> AddReport:
         """Store memories, each a mapping of the arguments of ``store_memory``; with ``keep``, many in each transaction.
 
-        A copy of another store may have memories that have expired: they are taken, and forgotten like all others.
-        With ``report`` or ``merge`` they are stored one after the other, and merged ones count as changed. If one is
-        invalid, nothing is stored. After an error of the database, the earlier batches of 2,000 are stored, or with
-        ``report`` and ``merge`` the earlier memories.
+        Expired memories are taken, as a copy of another store has them. If one is invalid, nothing is stored. After an
+        error of the database, the earlier batches of 2,000 are stored, or with ``report`` and ``merge`` the earlier
+        memories; merged ones count as changed.
         """
         policy = checked_choice("treatment of duplicates", duplicates, Duplicates)
         valid = [self._from_record(memory) for memory in checked_list("memories", memories, '[{"content": "..."}]')]
@@ -201,12 +201,11 @@ class MemoryStore:
         limit: int = 100,
         after: str | None = None,
     ) -> MemoryPage:
-        """The project's memories, the latest first; ``after``: the ``next`` of the previous page.
+        """The project's memories, the latest first; ``after``: the ``next`` of the previous page; ``limit``: 1 to 1000.
 
-        Superseded memories have no index by project: with ``include_superseded`` the collection is read by time, all of
-        it if the project is small.
-
-        ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an invalid ``after``.
+        With ``include_superseded`` the collection is read by time, all of it if the project is small, because
+        superseded memories have no index by project. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for
+        ``after``.
         """
         checked_limit(limit, MOST_LISTED)
         check_flags(include_superseded=include_superseded)
@@ -218,7 +217,7 @@ class MemoryStore:
             user_id=None if user_id is None else checked_name("user_id", user_id),
             are_archived_too=include_superseded,
             now=self._platform.now,
-            before=None if after is None else _place(after),
+            before=None if after is None else _position(after),
             most=limit + 1,
         )
         page = memories[:limit]
@@ -275,9 +274,9 @@ class MemoryStore:
     async def supersede(self, old_id: str, new: str | Mapping[str, Any]) -> str:
         """Let a memory supersede another, and return its id: the old one stays readable, but searches do not find it.
 
-        ``new`` is the id of a stored memory, or a mapping of the arguments of ``store_memory``, which is then stored in
-        the same transaction, without a search for duplicates. Both must be of one project and not expired. Raises
-        ``UnknownItemError`` and ``InvalidRequestError``.
+        ``new`` is the id of a stored memory, or a mapping of the arguments of ``store_memory``, which is stored in the
+        same transaction. Both must be of one project and not expired. Raises ``UnknownItemError`` and
+        ``InvalidRequestError``.
         """
         _check_id(old_id)
         if isinstance(new, str):
@@ -300,13 +299,12 @@ class MemoryStore:
     ) -> conversations.RememberReport:
         """Store the facts that a language model finds in the messages of a conversation, each with its source turns.
 
-        A message has a ``role``, a ``content`` and optionally a ``name``; messages of systems and tools are ignored.
-        Messages are numbered from ``first_turn`` on; a memory is linked to its turns under the type ``turns`` as
-        ``session/number``. If a memory of the same project, user and type states a fact already, the fact's turns are
-        added to that memory; a fact that contradicts such a memory supersedes it (see ``history``); a fact that its
-        turns do not support is refused. All facts are stored in one transaction. Repeating the same messages of the
-        same session changes nothing; with ``again`` they are read again, for example by another language model.
-        ``occurred_at`` is the time of the messages; default: now.
+        A message has a ``role``, a ``content`` and optionally a ``name``. Messages are numbered from ``first_turn`` on;
+        a memory is linked to its turns under the type ``turns`` as ``session/number``. A fact that a memory of the same
+        project, user and type states already adds its turns to that memory; one that contradicts such a memory
+        supersedes it; one that its turns do not support is refused. All facts are stored in one transaction. Repeating
+        the messages of a session changes nothing, unless they are read ``again``. ``occurred_at``: the time of the
+        messages; default: now.
 
         Sends the messages, and memories that resemble their facts, to ``platform.llm``, in two calls at most. Raises
         ``NoLanguageModelError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` without a
@@ -338,10 +336,9 @@ class MemoryStore:
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
         """The versions of a memory, newest first: the current one, then the superseded ones.
 
-        Each has the times of its event (``occurred_at``) and of its storage (``created_at``), its turns (``sources``),
-        and, if a language model decided that it supersedes the previous version, the ``reason`` in its metadata. The
-        ``updated_at`` of a superseded version is the time when it was superseded, unless it was changed later. Raises
-        ``UnknownItemError`` if there is no such memory, or it expired.
+        ``metadata`` has the ``reason`` if a language model decided that a version supersedes the previous one;
+        ``updated_at`` of a superseded version is usually the time when it was superseded. Raises ``UnknownItemError``
+        if there is no such memory, or it expired.
         """
         versions = await self.histories([memory_id])
         if memory_id not in versions:

@@ -97,11 +97,10 @@ def suggestion_prompt(problem: Problem, tried: Iterable[str], failure: str = "")
 
 
 def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
-    """The metaphors of a model's answer, in its order, until three of them have different names.
+    """The metaphors of a model's answer, in its order, until three of them have different names; not validated.
 
-    Suggestions that do not fit the schema are left out, those without a name too, and texts without a word or with
-    control characters. The metaphors are not validated: see ``validate_metaphor``. An id consists of the name and a
-    hash of problem and content.
+    Suggestions that do not fit the schema or have no name are left out, and texts without a word or with control
+    characters.
     """
     from retrieval.adapters.llms.json_shape import JSONShape  # searches do not need its libraries
 
@@ -204,10 +203,9 @@ class Generator:
         return llms.model_name(self.llm)
 
     async def suggestions(self, request: SuggestionRequest, seconds: float | None = None) -> Suggestions:
-        """At most three suggestions, stored as candidates.
+        """At most three suggestions, stored as candidates; callers with the same problem share one call of the model.
 
-        All callers with the same problem share one call of the model, which continues if a caller leaves. Raises
-        ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer without a usable metaphor, and
+        Raises ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer without a usable metaphor, and
         ``TimeoutError`` after ``seconds``.
         """
         key = (id(self.llm), self.corpus.collection.name, PROMPT_VERSION, request.problem.description)

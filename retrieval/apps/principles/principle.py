@@ -220,9 +220,8 @@ def thompson(
     """The ``count`` candidates with the highest draws from Beta(successes + 1, failures + 1), the highest first.
 
     The best of the ids in ``fitting`` get the first half of the places (an odd place goes to either half by chance);
-    all candidates compete for the other places. The propensities of all candidates add up to the number of places. The
-    same candidates and the same state of ``rng`` give the same picks. ``rows``: at least 1; with few rows, propensities
-    are coarse.
+    all candidates compete for the other places. The propensities add up to the number of places. ``rows``: at least 1;
+    with few rows, propensities are coarse.
     """
     places = min(count, len(candidates))
     if places < 1:
@@ -318,12 +317,10 @@ def choose(
     slots: int = SLOTS,
     rows: int = ROWS,
 ) -> list[FoundPrinciple]:
-    """Choose at most ``most`` principles: the best by score and tags, then up to ``slots`` explored ones.
+    """Choose at most ``most`` principles: the best by score and tags, then up to ``slots`` explored ``rivals``.
 
-    The explored ones count in ``most``, so that a store full of good principles still tries new ones. They are chosen
-    from the ``rivals``: half of the places go to those that share a tag with the session, where verdicts are more
-    informative; all compete for the other half, so that every principle may be judged. If there are fewer than
-    ``slots``, the best by score get the places.
+    Half of the explored places go to rivals that share a tag with the session, where verdicts are more informative; all
+    compete for the other half. If there are fewer rivals than ``slots``, the best by score get the places.
     """
     every = list(principles)
     unsure = rivals(every, tags, now=now, most=most, slots=slots)

@@ -96,8 +96,7 @@ _UNCHOSEN = "the default"
 async def principles_collection(platform: Platform, name: str = choosing.COLLECTION) -> Collection:
     """The collection of that name, ranked by use, tags and meaning; created if missing.
 
-    A collection that was made before the store, or without vectors, gets the profile if its own was never set and if
-    it has no other items.
+    A collection of principles alone, whose profile was never set, gets the profile for its vectors, or for none.
     """
     collection = await platform.collection(name, profile=search.PRINCIPLES_PROFILE)
     space = await collection.space()
@@ -153,8 +152,8 @@ class PrincipleStore:
 
         ``status``: ``active``, or ``candidate`` for a principle that has to prove itself first. ``principle_id``: the
         application's own key; a known key replaces texts and status, and keeps verdicts and age. By default the key is
-        made from the text, and a known text returns the stored principle unchanged, even if it failed. ``actor`` is its
-        author. Raises ``InvalidRequestError``.
+        made from the text, and a known text returns the stored principle unchanged. ``actor`` is its author. Raises
+        ``InvalidRequestError``.
         """
         now, own_tags = self._platform.now, choosing.normalised_tags(tags)
         item = choosing.principle_item(principle_id, title, body, own_tags, status, actor=actor, created_at=now)
@@ -197,10 +196,9 @@ class PrincipleStore:
     ) -> FoundPrinciples:
         """The ``limit`` best by principle score + 0.1 × each matching tag + 2 × similarity of meaning.
 
-        ``tags`` filter: a principle must have at least one of them. The principles are active and have a principle
-        score of at least ``min_principle_score``. With ``include_exploration``, up to two principles with few verdicts
-        follow, also candidates; they are marked as exploration. ``limit`` is 1 to 1000. ``session`` and ``actor`` are
-        recorded with the answer. Raises ``InvalidRequestError``, ``InvalidLimitError``.
+        The principles are active, have at least one of the ``tags`` if there are some, and a principle score of at
+        least ``min_principle_score``. With ``include_exploration``, up to two with few verdicts follow, also
+        candidates, marked as exploration. ``limit``: 1 to 1000. Raises ``InvalidRequestError``, ``InvalidLimitError``.
         """
         check_flags(include_exploration=include_exploration)
         distinct_tags = choosing.normalised_tags(tags)
@@ -258,9 +256,9 @@ class PrincipleStore:
 
         The latest verdict of a session counts, or of a trace if no session is named; without either, each verdict
         counts. The verdict is on the answer ``retrieval_id``, else on the latest of the session's last 20 answers that
-        showed the principle, else on the principle itself. A verdict on an answer that did not show the principle does
-        not count, nor one beyond the cap of its ``api_key``. Raises ``UnknownItemError`` for an unknown principle,
-        ``UnknownRetrievalError``, and ``InvalidRequestError``.
+        showed the principle, else on the principle itself. It does not count on an answer that did not show the
+        principle, nor beyond the cap of its ``api_key``. Raises ``UnknownItemError``, ``UnknownRetrievalError``, and
+        ``InvalidRequestError``.
         """
         check_flags(was_helpful=was_helpful)
         check_text("trace_id", "" if trace_id is None else trace_id, MAX_NAME_LENGTH)
@@ -305,11 +303,9 @@ class PrincipleStore:
         return await self._principle(principle_id)
 
     async def get_exploratory_principles(self, count: int = 2, tags: Sequence[str] | None = None) -> list[Principle]:
-        """``count`` principles to explore, with fewer than 5 uses or younger than 7 days, candidates too.
+        """``count`` (1 to 1000) eligible principles (see ``is_eligible``), candidates too, with any of the ``tags``.
 
-        ``tags`` filter, as in ``search_principles``. Each eligible principle gets a draw from Beta(successes + 1,
-        failures + 1); those with the highest draws are returned. Archived principles are not eligible. ``count`` is
-        1 to 1000.
+        Each gets a draw from Beta(successes + 1, failures + 1); those with the highest draws are returned.
         """
         checked_limit(count, search.MOST_FOUND, name="count")
         where = search.little_known(choosing.normalised_tags(tags), self._platform.now)
@@ -365,7 +361,7 @@ class PrincipleStore:
         """Store the trace of a session: its outcome (``success``, ``failure`` or another word) and its tags.
 
         ``at`` is the end of the session, with a time zone; default: now. A known ``trace_id`` replaces the stored
-        trace; default: a new id. Raises ``InvalidRequestError``.
+        trace. Raises ``InvalidRequestError``.
         """
         now = self._platform.now
         trace = Trace(

@@ -172,12 +172,11 @@ def tickets_profile(
 ) -> Profile:
     """vector_weight × similarity + metadata_weight × (0.6 × priority + 0.4 × time), over the nearest tickets.
 
-    time = max(0, 1 - resolution hours / ``time_normalization_hours``); unknown hours count as 24. The default weights
-    are 0.7 and 0.3; if only one is given, the other is 1 minus it. The nearest ``candidates`` tickets are scored, 1 to
-    1000. The learned reward does not count.
+    time = max(0, 1 - resolution hours / ``time_normalization_hours``); unknown hours count as 24. Weights: see
+    ``weights_of``. The nearest ``candidates`` tickets are scored, 1 to 1000. The learned reward does not count.
 
-    Raises ``ProcessingError`` for weights that are not numbers from 0 to 1 or that are both 0, pydantic's
-    ``ValidationError`` for invalid weights of priorities, and ``InvalidProfileError`` for hours that are not above 0.
+    Raises ``ProcessingError`` for weights, pydantic's ``ValidationError`` for weights of priorities, and
+    ``InvalidProfileError`` for hours that are not above 0.
     """
     weights = weights_of(vector_weight, metadata_weight)
     return Profile(

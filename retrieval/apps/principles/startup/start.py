@@ -161,8 +161,8 @@ async def start_session(
     """Choose the session's principles, pass them to ``show``, then record the answer. ``say`` prints hints.
 
     ``until``: the time (``time.monotonic`` seconds) at which it gives up. ``session`` empty: a new name. ``limit``: the
-    most principles, at least 1, with up to ``explore`` explored ones, but never all of them. Reads the folder while it
-    opens the database. Raises ``RetrievalError`` if it cannot read principles.
+    most principles, at least 1, with up to ``explore`` explored ones, but never all of them. Raises
+    ``RetrievalError`` if it cannot read principles.
     """
     begin = time.monotonic()
     explore = min(explore, limit - 1)

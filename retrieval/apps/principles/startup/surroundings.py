@@ -201,12 +201,12 @@ altogether.
 def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Surroundings:
     """Read the folder, well before the deadline (``time.monotonic`` seconds); ``say`` prints hints."""
     try:
-        place = folder.resolve(strict=True)
+        root = folder.resolve(strict=True)
     except (OSError, RuntimeError):  # missing, an invalid name, a loop of links
         say(f"{str(folder)!r:.200} is not a folder; continuing without it")
         return Surroundings()
-    git = GitHistory(place)
-    tags = project_tags(place, deadline=_after_share(deadline))
+    git = GitHistory(root)
+    tags = project_tags(root, deadline=_after_share(deadline))
     history = git.history(_after_share(deadline))
     if history.was_late:
         say("git took too long; continuing without its complete answer")
