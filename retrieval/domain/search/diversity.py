@@ -35,7 +35,7 @@ class PoolVectors:
 
     rows: NDArray[np.float32]
     """Shape (n, dimensions)."""
-    places: Mapping[str, int]
+    row_of: Mapping[str, int]
     """The row of each item that has one, by item id."""
 
     @classmethod
@@ -129,9 +129,9 @@ SimilaritiesTo = Callable[[int], NDArray[np.float32]]
 
 def similarities_of(item_ids: Sequence[str], vectors: PoolVectors) -> SimilaritiesTo:
     """Similarities that are computed on demand; 0 to an item without a vector."""
-    known = [index for index, item_id in enumerate(item_ids) if item_id in vectors.places]
+    known = [index for index, item_id in enumerate(item_ids) if item_id in vectors.row_of]
     rows = np.zeros((len(item_ids), vectors.rows.shape[1]), dtype=np.float32)
-    rows[known] = vectors.rows[[vectors.places[item_ids[index]] for index in known]]
+    rows[known] = vectors.rows[[vectors.row_of[item_ids[index]] for index in known]]
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     rows /= np.where(lengths > 0, lengths, 1)[:, np.newaxis]
     return lambda index: rows @ rows[index]

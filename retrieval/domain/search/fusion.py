@@ -93,15 +93,15 @@ def refined(
     The pool whose mean counts is the first ``depth`` of each ranking, so that a larger page changes no score.
     """
     lists = {leg: list(candidates) for leg, candidates in rankings.items()}
-    places = vectors.places
-    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in places]
+    row_of = vectors.row_of
+    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in row_of]
     pool = {candidate.item_id for candidates in rankings.values() for candidate in candidates[:depth]}.intersection(own)
     if not pool:
         return lists
-    values = likenesses(vectors.rows, [places[item_id] for item_id in pool], places[own[0]])
+    values = likenesses(vectors.rows, [row_of[item_id] for item_id in pool], row_of[own[0]])
     if not values:
         return lists
-    opposites, item_ids = zip(*sorted((-values[places[item_id]], item_id) for item_id in own), strict=True)
+    opposites, item_ids = zip(*sorted((-values[row_of[item_id]], item_id) for item_id in own), strict=True)
     alike = map(_candidate, zip(repeat(REFINING), item_ids, count(1), map(neg, opposites), strict=False))
     return {**lists, REFINING: list(alike)}
 
