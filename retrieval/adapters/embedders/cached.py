@@ -68,7 +68,6 @@ class CachedEmbedder:
     stored_space: StoredSpace
     _: KW_ONLY
     guard: Guard
-    """It has the embedder's breaker."""
     budget_seconds: float
     """How long a search waits for the embedder."""
     _queries: OrderedDict[str, Vector] = field(default_factory=OrderedDict, init=False)

@@ -102,7 +102,6 @@ class ChosenService:
     model: str
     """Empty: the server names its model."""
     options: dict[str, Any]
-    """The arguments of an ``OpenAIEmbedder``, without prefixes."""
 
     def embedder(self, **more: Any) -> Embedder:
         """The embedder; ``more`` are further arguments."""

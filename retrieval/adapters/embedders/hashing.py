@@ -70,7 +70,6 @@ class HashingEmbedder:
             document_prefix=document_prefix,
             query_prefix=query_prefix,
         )
-        """The space that the vectors belong to; its provider is ``hashing``."""
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.

@@ -161,7 +161,6 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
     """
 
     max_tokens = MAX_TOKENS
-    """The most tokens of one text that the model reads."""
 
     def __init__(self, *, threads: int | None = None) -> None:
         """``threads`` defaults to the cores this process may use, at most 4.
@@ -176,7 +175,6 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
         self.space = EmbeddingSpace(
             provider="minilm", model="all-MiniLM-L6-v2", revision=self._files.revision, dimensions=DIMENSIONS
         )
-        """The space that the vectors belong to."""
         super().__init__(EMBEDDER, lambda: _load(lambda: MiniLMModel(self._files)), threads=self._threads)
 
     @cached_property

@@ -191,7 +191,6 @@ class OpenAIEmbedder(EndpointClient):
             )
         known_max_tokens = known.max_tokens if known else _UNKNOWN_MAX_TOKENS
         self.max_tokens = known_max_tokens if max_input_tokens is None else max_input_tokens
-        """The most tokens of one text that the model takes."""
         checked_positive("max_texts", self._max_texts, error=ConfigurationError)
         checked_positive("max_input_tokens", self.max_tokens, error=ConfigurationError)
         self.space = EmbeddingSpace(
@@ -199,7 +198,6 @@ class OpenAIEmbedder(EndpointClient):
             dimensions=known.dimensions if known and dimensions is None else dimensions or 0,
             document_prefix=document_prefix, query_prefix=query_prefix,
         )  # fmt: skip
-        """The space that the vectors belong to."""
         is_fixed = known is not None and not known.is_shortened
         if known is not None:
             known.check_dimensions(model, self.space.dimensions)

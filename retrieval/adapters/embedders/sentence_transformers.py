@@ -33,7 +33,6 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
     def __init__(self, space: EmbeddingSpace, model: Any = None) -> None:
         """``model``: the library's model, if it is loaded already."""
         self.space = space
-        """The space that the vectors belong to."""
         super().__init__(EMBEDDER, lambda: _load(space.model), loaded=model)
 
     @classmethod

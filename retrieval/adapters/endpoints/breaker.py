@@ -18,7 +18,6 @@ from retrieval.domain import errors
 T = TypeVar("T")
 
 Ask = Callable[[], Awaitable[T]]
-"""Asks the service once."""
 
 MOST_KEPT = 256
 """The most services whose breakers are kept; beyond that the least recently used breaker is dropped."""

@@ -139,7 +139,6 @@ class EndpointClient:
         self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
         self._now = now
         self.usage = EndpointUsage()
-        """The requests and tokens so far."""
 
     async def _post(self, path: str, body: Mapping[str, Any], *, most_bytes: int | None = None) -> Any:
         """The JSON of the answer to one request with a body of JSON, for use in ``_call``; its tokens are counted.

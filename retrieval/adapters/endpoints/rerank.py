@@ -23,7 +23,6 @@ RERANKING = Endpoint(
     refused_advice="RETRIEVAL_RERANKER_MODEL, and the number and length of the texts", too_long=RerankerRejectedError,
     refused=RerankerRejectedError,
 )  # fmt: skip
-"""The service that a reranker asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +34,9 @@ class RerankShape:
     texts: str = "documents"
     """The member that holds the texts."""
     constants: Mapping[str, Any]
-    """Members that are always the same."""
     has_model: bool = True
     """Whether a request names its model; otherwise the server has only one."""
     most_texts: int = 1000
-    """The texts of one request."""
 
 
 SHAPES: Mapping[str, RerankShape] = MappingProxyType(

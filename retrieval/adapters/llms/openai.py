@@ -99,7 +99,6 @@ CHAT = Endpoint(
     where="RETRIEVAL_LLM_MODEL and RETRIEVAL_LLM_BASE_URL (it often ends in /v1)", refused_advice="RETRIEVAL_LLM_MODEL",
     too_long=LLMRejectedError, refused=RefusedRequestError,
 )  # fmt: skip
-"""Chat completions."""
 
 
 _UNTIL_FORGOTTEN = 100

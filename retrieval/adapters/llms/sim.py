@@ -220,7 +220,6 @@ _VARIATION = re.compile(r"\bvariation (-?\d+)")
 _PROMPT_CHARACTERS = 5000
 """The characters of a prompt that words are taken from."""
 _WORDS = 8
-"""The words of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,6 @@ class ColumnPlan:
     """The positions of an item's parts in a row, counted from 0, by field and by attribute."""
 
     width: int
-    """The number of columns in the header."""
     fields: Mapping[str, tuple[int, ...]]
     attributes: Mapping[str, tuple[int, ...]]
     texts: frozenset[str] = frozenset()

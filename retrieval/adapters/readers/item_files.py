@@ -110,7 +110,6 @@ FORMAT_OF_ENDING = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".c
 """The format of a file of items by the ending of its name, before any ``.gz``."""
 
 FORMATS = tuple(dict.fromkeys(FORMAT_OF_ENDING.values()))
-"""The values of ``format``."""
 
 
 @checks.checks_argument_names

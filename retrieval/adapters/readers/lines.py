@@ -202,7 +202,6 @@ class InputLine:
     offset: int
     """The bytes of the input file, compressed or not, that were consumed so far; rises to the file's size."""
     is_cleaned: bool = False
-    """Whether refused characters were removed from the item."""
 
 
 def line_read(

@@ -10,7 +10,7 @@ from typing import Any
 
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.memories import list_memories, rate_memory, read_memories
-from retrieval.apps.memories import messages as conversations
+from retrieval.apps.memories import messages as remembering
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
@@ -27,7 +27,6 @@ from retrieval.services.items import writer_of
 from retrieval.services.memories import Look, MemoryWriter, forget, forget_all, histories
 
 COLLECTION = "memories"
-"""The default collection of a store or an engine."""
 
 
 async def memories_collection(platform: Platform, name: str = COLLECTION) -> Collection:
@@ -293,10 +292,10 @@ class MemoryStore:
         session: str,
         user_id: str | None = None,
         first_turn: int = 1,
-        interaction_type: str = conversations.FACT,
+        interaction_type: str = remembering.FACT,
         occurred_at: datetime | None = None,
         again: bool = False,
-    ) -> conversations.RememberReport:
+    ) -> remembering.RememberReport:
         """Store the facts that a language model finds in the messages of a conversation, each with its source turns.
 
         A message has a ``role``, a ``content`` and optionally a ``name``. Messages are numbered from ``first_turn`` on;
@@ -311,7 +310,7 @@ class MemoryStore:
         usable answer, and ``InvalidRequestError`` for invalid messages.
         """
         check_flags(again=again)
-        conversation = conversations.checked_conversation(messages, session, first_turn)
+        conversation = remembering.checked_conversation(messages, session, first_turn)
         now = self._platform.now
 
         def memory_of(**fields: Any) -> NewMemory:
@@ -322,16 +321,16 @@ class MemoryStore:
         receipt = memory_of(
             memory_id=conversation.key(project_id, user_id, interaction_type),
             content=f"{conversation.messages} messages of session {conversation.session}",
-            interaction_type=conversations.RECEIPT,
+            interaction_type=remembering.RECEIPT,
             status="archived",
         )
         receipt.item()  # invalid messages are refused before a model is called
-        remembering = conversations.Remembering(
+        call = remembering.Remembering(
             conversation=conversation, memory_of=memory_of, receipt=receipt, now=now,
-            llm=conversations.needed_llm(self._platform.llm), collection=await self._collection(),
+            llm=remembering.needed_llm(self._platform.llm), collection=await self._collection(),
             writer=await self._writer(), place=await self._place(),
         )  # fmt: skip
-        return await remembering.remember(again=again)
+        return await call.remember(again=again)
 
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
         """The versions of a memory, newest first: the current one, then the superseded ones.
@@ -383,7 +382,7 @@ class MemoryStore:
             joins = policy is Duplicates.MERGE
             vectors = await writer.vectors_of([memory.item()])
             vector = vectors[0] if vectors else None
-            candidates = await conversations.near_memories(
+            candidates = await remembering.near_memories(
                 await self._collection(), memory, vector, self._threshold, joins=joins
             )
             current = await self.get_memories([memory.memory_id for memory in candidates]) if candidates else {}

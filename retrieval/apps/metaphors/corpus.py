@@ -61,7 +61,6 @@ async def vector_of(collection: Collection, metaphor: Metaphor) -> Vector:
 
 
 COLLECTION = "metaphors"
-"""The default collection of a corpus."""
 
 _log = logging.getLogger(__name__)
 

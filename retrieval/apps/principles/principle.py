@@ -60,7 +60,6 @@ class Principle:
 
 
 COLLECTION = "principles"
-"""The default collection of principles."""
 
 
 def traces_name(name: str) -> str:

@@ -77,7 +77,7 @@ def proven(tags: Sequence[str], min_score: float) -> dict[str, Any]:
 
 
 def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:
-    """The filter of principles that may be explored by ``choosing.is_eligible``, with any of the tags."""
+    """The filter of principles that may be explored by ``principle.is_eligible``, with any of the tags."""
     is_young = {"occurred_at": {"gt": now - principle.YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
     either = [{"verdict_count": {"lt": principle.FEWER_USES_THAN}}, is_young]
     return {"kind": principle.KIND, "status": list(principle.IN_USE), "or": either} | _with_tags(tags)

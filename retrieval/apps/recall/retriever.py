@@ -85,7 +85,6 @@ def within(time_range: TimeRange) -> dict[str, Any]:
 
 
 NOTE = "note"
-"""The default type of entities."""
 
 _NOT_SEARCHED = Explanation("none", ())
 _KEY_LENGTH = 32
@@ -101,11 +100,8 @@ class Entity:
     """
 
     name: str
-    """Its title."""
     content: str
-    """Its text."""
     entity_type: str = NOTE
-    """The type of thing."""
     id: str = ""
     """Its key. By default a hash of the other fields, so that the same entity is stored once."""
     event_time: datetime | None = None
@@ -208,7 +204,6 @@ RECALL_PROFILE = Profile(legs={"dense": 1.0, "lexical": 1.0}, fusion=Fusion(kind
 
 
 SEARCH_LIMIT_MAX = 100
-"""The greatest number of entities that one search returns."""
 
 
 REWRITE_TIMEOUT_SECONDS = 2.0

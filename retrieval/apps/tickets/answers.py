@@ -27,11 +27,9 @@ class TicketSearch:
     where: dict[str, Any]
     top_k: int
     candidates: int
-    """The number of nearest tickets that are scored."""
     profile: Profile
     as_of: datetime | None
     config_used: dict[str, Any]
-    """The parameters, as the response reports them."""
 
 
 def ticket_search(request: RetrievalRequest, config: models.RetrievalConfig) -> TicketSearch:

@@ -28,7 +28,6 @@ _TRUSTED_A_SECOND = 20_000
 _log = logging.getLogger(__name__)
 
 _HEALTH_WORD = "health"
-"""The word that a health check embeds."""
 
 
 class RetrievalService:

@@ -174,7 +174,6 @@ class _Piece:
     tokens: int
     block: Block
     is_first: bool
-    """Whether its block begins here."""
 
 
 _Cut = tuple[list[_Piece], str]

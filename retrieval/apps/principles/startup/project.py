@@ -130,7 +130,6 @@ _ENDINGS = {
     "typescript": ".ts .tsx", "vue": ".vue", "zig": ".zig",
 }  # fmt: skip
 BY_ENDING = {ending: tag for tag, endings in _ENDINGS.items() for ending in endings.split()}
-"""The tags by the ending of a file's name."""
 
 _FOLDERS = {
     "ci": ".github .gitlab",
@@ -140,7 +139,6 @@ _FOLDERS = {
     "testing": "__tests__ spec test tests",
 }
 BY_FOLDER = {folder: tag for tag, folders in _FOLDERS.items() for folder in folders.split()}
-"""The tags by a folder in the file's path."""
 
 BY_NAME = {"dockerfile": "docker", "makefile": "make"}
 
@@ -344,7 +342,6 @@ MANIFESTS: Mapping[str, Manifest] = {
     "CLAUDE.md": Manifest((), lambda text: [*keywords(headings(text), 30)]),
     "AGENTS.md": Manifest((), lambda text: [*keywords(headings(text), 30)]),
 }
-"""The manifests by file name."""
 
 
 MOST_PROJECT_TAGS = 150

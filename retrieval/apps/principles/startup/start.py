@@ -45,7 +45,6 @@ class SessionStart:
     session: str
     surroundings: Surroundings
     recent_tags: tuple[str, ...]
-    """The tags of successful sessions."""
     principles: tuple[FoundPrinciple, ...]
 
     @property
@@ -205,7 +204,6 @@ def _identifier(now: datetime) -> UUID:
 
 
 MOST_TRACE_TAGS = 30
-"""The most tags of a trace."""
 
 _LONGEST_TITLE = 200
 

@@ -102,7 +102,6 @@ def _text(value: object, longest: int) -> str:
 
 
 COMMITS = 5
-"""The number of latest commits that are read."""
 
 MOST_FILES = 200
 _LONGEST_SUBJECT = 200
@@ -180,11 +179,9 @@ class Surroundings:
     recent_commits: tuple[str, ...] = ()
     """First lines of the latest commits' messages, the latest first."""
     changed_files: tuple[str, ...] = ()
-    """The paths that changed in those commits."""
     project_tags: tuple[str, ...] = ()
     """The tags by manifests, and by the names of the files that changed."""
     keywords: tuple[str, ...] = ()
-    """The keywords of the commits' messages."""
 
     @property
     def tags(self) -> tuple[str, ...]:
