@@ -139,7 +139,7 @@ def bounds_of(
     return fits
 
 
-def entity_set(entities: Links | None) -> frozenset[signals.Entity]:
+def entity_set(entities: Links | None) -> frozenset[signals.EntityKey]:
     """Every entity with its type. Raises ``InvalidRequestError`` for anything but a mapping of lists of ids."""
     links = checked_links(entities or {})
     return frozenset((entity_type, entity_id) for entity_type, ids in links.items() for entity_id in ids)

@@ -20,7 +20,7 @@ from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.reranking import RERANK, reranked_scores
 from retrieval.domain.serialization import Serializable
 
-Optional = Sequence[float | None]
+PoolColumn = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class RecordedPool:
     """The part of an application that composed the answer; empty: a search."""
     seed: int
     item_ids: Sequence[str]
-    scores: Mapping[str, Optional]
+    scores: Mapping[str, PoolColumn]
     """The legs' own scores; None for items that the leg did not return."""
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     """The candidates' ranks in the legs, from 1."""
@@ -47,29 +47,29 @@ class RecordedPool:
     """The weights of the legs in the profile that answered; None: not known."""
     bests: Mapping[str, float] = field(default_factory=dict)
     """The score that a weighted sum takes as 1, by leg."""
-    rerank: Optional = ()
+    rerank: PoolColumn = ()
     """The reranker's scores; None for items that it was not sent; empty: no reranker answered."""
     reranker: str = ""
     """The reranker's name; empty: no reranker answered."""
-    learned: Optional = ()
+    learned: PoolColumn = ()
     """The learned rewards; empty: none counted."""
-    effective_sample_size: Optional = ()
-    logit_mean: Optional = ()
-    affinity: Optional = ()
+    effective_sample_size: PoolColumn = ()
+    logit_mean: PoolColumn = ()
+    affinity: PoolColumn = ()
     """The affinity of the query to the queries that each item was rewarded for; empty: no logit stack was used."""
-    length: Optional = ()
+    length: PoolColumn = ()
     """The logarithm of each item's length; empty: no logit stack counted."""
     model_version: int = 0
     """0: nothing learned counted."""
     combination: Combination | None = None
     """The way in which learned reward and relevance were combined; None: not known."""
-    eligible: Optional = ()
+    eligible: PoolColumn = ()
     """1: Thompson slots may pick it; empty: eligibility was not checked."""
     exploration: Exploration | None = None
     """The numbers by which an item was eligible; None: not known."""
-    uses: Optional = ()
-    raw_successes: Optional = ()
-    propensity: Optional = ()
+    uses: PoolColumn = ()
+    raw_successes: PoolColumn = ()
+    propensity: PoolColumn = ()
     """The probability of each item to be shown; empty: the shown items were certain, all others impossible."""
     shown: Mapping[str, float] = field(default_factory=dict)
     """The propensity of each item that was shown."""

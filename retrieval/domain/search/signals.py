@@ -19,7 +19,7 @@ from retrieval.domain.search.profile_parts import check_positive, check_share, c
 from retrieval.domain.serialization import plain
 from retrieval.domain.words import apart, has_marks, lowered, terms
 
-Entity = tuple[str, str]
+EntityKey = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
 
 
@@ -40,7 +40,7 @@ class Facts:
     """Its vector's cosine with the query's, -1 to 1; None: one of the two is missing."""
     base_relevance: float = 1.0
     accesses: int = 0
-    entities: frozenset[Entity] = frozenset()
+    entities: frozenset[EntityKey] = frozenset()
     tags: frozenset[str] = frozenset()
     uses: int = 0
     raw_successes: int = 0
@@ -53,7 +53,7 @@ class Question:
 
     now: datetime
     words: str = ""
-    entities: frozenset[Entity] = frozenset()
+    entities: frozenset[EntityKey] = frozenset()
     tags: frozenset[str] = frozenset()
     has_vector: bool = False
 
