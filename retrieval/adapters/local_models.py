@@ -53,7 +53,7 @@ class LocalModel(Generic[M]):
         return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: work(self._loaded()))
 
     async def aclose(self) -> None:
-        """Give back the threads and the model, once the work that was handed in is done."""
+        """Release the threads and the model after the work that was handed in."""
         self._closed = True
         await asyncio.to_thread(self._executor.shutdown)
         self._model = None

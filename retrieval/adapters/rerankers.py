@@ -24,7 +24,7 @@ from retrieval.adapters.local_models import LocalModel, onnx_session, tokenizer_
 from retrieval.domain import errors
 from retrieval.domain.checks import clean_text, quoted, shown_line
 from retrieval.domain.llm import LLM, list_schema, object_schema
-from retrieval.domain.search.reranking import Rerank, Reranker, Scored, checked_scores, is_reranker, squashed
+from retrieval.domain.search.reranking import Rerank, Reranker, Scored, checked_scores, squashed
 from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class ChosenReranker(Chosen[Reranker]):
 
     def __init__(self, settings: Settings, llm: ChosenLLM, given: Reranker | None = None) -> None:
         """Raises ``ConfigurationError`` for anything but a reranker."""
-        if given is not None and not is_reranker(given):
+        if given is not None and not (hasattr(given, "name") and callable(getattr(given, "rerank", None))):
             raise errors.ConfigurationError(f"reranker is {given!r:.80}; give a reranker, or set RETRIEVAL_RERANKER")
         super().__init__(RERANKER, lambda: configured_reranker(settings, llm), given)
 

@@ -53,7 +53,7 @@ _OURS: Mapping[str, tuple[str, ...]] = {
     "q": ("query",),
     "metadata": ("attributes",),
 }
-"""What other libraries' names of arguments are called here."""
+"""The names of arguments by those of other libraries."""
 
 
 def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = False) -> str:
@@ -85,7 +85,7 @@ def check_functions(**arguments: object) -> None:
 
 
 def checked_list(name: str, value: object, example: str) -> list[Any]:
-    """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and the rest."""
+    """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and others."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InvalidRequestError(f"{name} come in a list such as {example}, not {value!r:.80}")
     return list(value)

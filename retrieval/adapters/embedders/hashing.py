@@ -89,4 +89,4 @@ class HashingEmbedder:
         return np.stack([hashed_vector(text, self.space.dimensions, self._seed) for text in texts])
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to release."""

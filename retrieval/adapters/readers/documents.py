@@ -204,7 +204,7 @@ _SPACE = re.compile(r"\s+")
 
 
 class _Page:
-    """The blocks of a page by the events of its parser: an element that is no known part of a line is a block."""
+    """Collects the blocks of a page from its parser; an element that is no known part of a line is a block."""
 
     def __init__(self) -> None:
         self._titles, self._text, self._entries = list[str](), list[str](), list[str]()

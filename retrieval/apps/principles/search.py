@@ -67,7 +67,7 @@ class FoundPrinciples(AnswerList[principle.FoundPrinciple]):
 MOST_FOUND = 1000
 """The most principles or traces of one answer."""
 
-TimeRange = tuple[datetime | None, datetime | None]
+TimeBounds = tuple[datetime | None, datetime | None]
 """The first and the last time, both included; None: unbounded."""
 
 
@@ -87,7 +87,7 @@ def _with_tags(tags: Sequence[str]) -> dict[str, Any]:
     return {"tags": list(tags)} if tags else {}
 
 
-def traces_filter(time_range: TimeRange | None, status: str | None) -> dict[str, Any]:
+def traces_filter(time_range: TimeBounds | None, status: str | None) -> dict[str, Any]:
     """The filter of traces. Raises ``InvalidRequestError`` for an invalid pair of times or outcome."""
     where: dict[str, Any] = {}
     if time_range is not None:

@@ -376,7 +376,7 @@ class PrincipleStore:
         return trace
 
     async def search_traces(
-        self, limit: int = 20, time_range: search.TimeRange | None = None, status: str | None = None
+        self, limit: int = 20, time_range: search.TimeBounds | None = None, status: str | None = None
     ) -> list[Trace]:
         """The latest traces, the latest first, within the time and of that outcome. ``limit`` is 1 to 1000.
 
