@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,6 @@ from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.apps.result_list import AnswerList
 from retrieval.domain.checks import checked_time
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.learning.arm import Standing
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import KeywordOverlap, Rating, Signal, TagMatch, VectorSimilarity
@@ -111,8 +110,3 @@ MOST_ELIGIBLE = 30
 """The most eligible principles that exploration draws from, the most relevant first, because a verdict on an irrelevant
 principle is worth little.
 """
-
-
-def trials_of(standings: Iterable[Standing]) -> list[principle.Trials]:
-    """The uses and successes of the principles."""
-    return [principle.Trials(standing.item_id, standing.uses, standing.successes) for standing in standings]

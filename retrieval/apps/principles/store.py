@@ -24,10 +24,11 @@ from retrieval.domain.checks import check_flags, check_text, checked_limit, chec
 from retrieval.domain.errors import InvalidItemError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
+from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.retrieval_id import uuid7
-from retrieval.domain.records.slate import Slot
+from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.filters import Where
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.serialization import Serializable
@@ -217,7 +218,7 @@ class PrincipleStore:
         if not include_exploration:
             return FoundPrinciples(await self._found(result), retrieval_id=result.retrieval_id, notes=result.notes)
         picks = await self._picks(words, distinct_tags, [hit.item_id for hit in result])
-        ids = [pick.id for pick in picks]
+        ids = [pick.item_id for pick in picks]
         # With the profile's scores, which are comparable with those of other hits.
         explored = (
             await collection.search(words, tags=distinct_tags, where={"item_id": ids}, limit=len(ids), syntax=False)
@@ -310,7 +311,7 @@ class PrincipleStore:
         checked_limit(count, search.MOST_FOUND, name="count")
         where = search.little_known(choosing.normalised_tags(tags), self._platform.now)
         picks = choosing.thompson(await self._eligible(where), count, self._chance, rows=1)
-        principles = await self.get([pick.id for pick in picks])
+        principles = await self.get([pick.item_id for pick in picks])
         return list(principles.values())
 
     async def get_principle_scores(self) -> list[PrincipleScore]:
@@ -420,7 +421,7 @@ class PrincipleStore:
             for principle, hit in zip(await self._principles(hits), hits, strict=True)
         ]
 
-    async def _picks(self, words: str, tags: Sequence[str], shown: Sequence[str]) -> list[choosing.Pick]:
+    async def _picks(self, words: str, tags: Sequence[str], shown: Sequence[str]) -> list[Placed]:
         """Pick principles to explore: among the most relevant that are not shown, those with the highest draws."""
         where = {**search.little_known(tags, self._platform.now), "item_id": {"nin": list(shown)}}
         if not words and not tags:
@@ -432,13 +433,13 @@ class PrincipleStore:
                 profile=search.relevance_only(collection.profile), syntax=False,
             )  # fmt: skip
             standings = await collection.standings([hit.item_id for hit in hits])
-            rivals = search.trials_of(standings[hit.item_id] for hit in hits if hit.item_id in standings)
+            rivals = [standings[hit.item_id] for hit in hits if hit.item_id in standings]
         # An answer has at most ``MOST_FOUND`` principles.
         return choosing.thompson(rivals, min(choosing.SLOTS, search.MOST_FOUND - len(shown)), self._chance)
 
-    async def _eligible(self, where: Where) -> list[choosing.Trials]:
+    async def _eligible(self, where: Where) -> list[Standing]:
         """All principles that match the filter, by id, without reading their texts."""
-        return search.trials_of(await standings_where(handle_of(await self._collection()), where))
+        return await standings_where(handle_of(await self._collection()), where)
 
     async def _item(self, principle_id: str) -> Item:
         item = (await (await self._collection()).get([principle_id])).get(principle_id)
