@@ -101,7 +101,7 @@ T = TypeVar("T")
 
 
 async def all_of(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results in order; the first failure, which is raised, or a cancellation cancels the other coroutines."""
+    """The results in order. The first failure, which is raised, and a cancellation cancel the other coroutines."""
     first = None
     try:
         async with asyncio.TaskGroup() as group:

@@ -224,9 +224,10 @@ class ChosenEmbedders:
         return self._configured
 
     async def load(self, text: str) -> Embedder | None:
-        """The embedder that this value of ``RETRIEVAL_EMBEDDER`` would configure; over HTTP only the configured one.
+        """The embedder that this value of ``RETRIEVAL_EMBEDDER`` would configure.
 
-        Raises ``InvalidRequestError`` and the errors of ``load_for_new``.
+        An embedder over HTTP must be the configured one. Raises ``InvalidRequestError`` and the errors of
+        ``load_for_new``.
         """
         try:
             name = EmbedderName.parse(text)

@@ -495,14 +495,8 @@ class Remembering:
         decisions: list[FactDecision] = []
         undecided: list[int] = []
         for index, (fact, memories) in enumerate(zip(facts, near, strict=True)):
-            same = next(
-                (
-                    memory
-                    for memory in memories
-                    if memory_fields.normalised(memory.text) == memory_fields.normalised(fact.content)
-                ),
-                None,
-            )
+            stated = memory_fields.normalised(fact.content)
+            same = next((memory for memory in memories if memory_fields.normalised(memory.text) == stated), None)
             decisions.append(NEW if same is None else FactDecision(FactOutcome.SAME, same))
             if memories and same is None:
                 undecided.append(index)

@@ -102,8 +102,6 @@ class MemoryStore:
         content: Any,
         user_id: str | None = None,
         *,
-        linked_question_ids: Sequence[str] = (),
-        linked_hypothesis_ids: Sequence[str] = (),
         links: Links | None = None,
         summary: str | None = None,
         relevance_score: float = 1.0,
@@ -121,11 +119,9 @@ class MemoryStore:
           ``entity_type``); ``links`` maps types to ids.
         - ``occurred_at``: the time of the event; default: now. ``expires_at``: the time to forget it, not a past one.
         - ``memory_id``: the application's own key; default: a new one. A known key replaces the stored memory, and
-        keeps
-          its access count.
+          keeps its access count.
         - ``duplicates``: ``report`` (name near-duplicates), ``merge`` (join it to the most similar memory of its
-        project,
-          user and type, see ``retrieval.domain.items.memory.merged``), ``keep`` (search for none).
+          project, user and type, see ``retrieval.domain.items.memory.merged``), ``keep`` (search for none).
 
         Raises ``InvalidRequestError`` for values that cannot be stored.
         """
@@ -137,8 +133,6 @@ class MemoryStore:
                 "interaction_type": interaction_type,
                 "content": content,
                 "user_id": user_id,
-                "linked_question_ids": linked_question_ids,
-                "linked_hypothesis_ids": linked_hypothesis_ids,
                 "links": links,
                 "summary": summary,
                 "relevance_score": relevance_score,

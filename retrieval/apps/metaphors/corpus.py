@@ -147,7 +147,7 @@ class MetaphorCorpus:
         return {key: tuple(map(float, vector)) for key, vector in (await self._collection.embeddings(ids)).items()}
 
     async def embed(self, metaphor: Metaphor) -> Metaphor:
-        """The metaphor with its vector: its own, else that of its text, stored or made now.
+        """The metaphor with its own vector, or else with that of its text, stored or made now.
 
         Raises the embedder's errors, and ``InvalidRequestError`` for a collection without an embedding space.
         """

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation, Problem, validate_metaphor
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
-from retrieval.apps.result_list import ResultList
+from retrieval.apps.result_list import AnswerList
 from retrieval.collection import handle_of
 from retrieval.domain import llm as llms
 from retrieval.domain.errors import InvalidRequestError, LLMRejectedError, RetrievalError
@@ -177,12 +177,8 @@ class SuggestionRequest(NamedTuple):
     """The reason for the request, which is stored with the suggestions."""
 
 
-@dataclass(eq=False, repr=False)
-class Suggestions(ResultList[Metaphor]):
-    """The suggested metaphors that can be used."""
-
-    notes: tuple[str, ...] = ()
-    """The reasons why other suggestions, or all, cannot be used."""
+Suggestions = AnswerList[Metaphor]
+"""The suggested metaphors that can be used; ``notes``: the reasons why other suggestions, or all, cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,19 +206,19 @@ class Generator:
         """
         key = (id(self.llm), self.corpus.collection.name, PROMPT_VERSION, request.problem.description)
         shared: Suggestions = await self._calls.result(key, lambda: self._remembered(request), seconds)
-        return Suggestions(shared, shared.notes)  # a copy, because a caller may change its list
+        return Suggestions(shared, notes=shared.notes)  # a copy, because a caller may change its list
 
     async def in_time(self, request: SuggestionRequest, seconds: float) -> Suggestions:
         """The suggestions if they come in time, or the reason why there are none; failed requests are not repeated."""
         when, why = self.refused.get(request.prompt, (None, ""))
         if when is not None and self.now() - when < AGAIN_AFTER:
-            return Suggestions((), (f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
+            return Suggestions((), notes=(f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
         try:
             return await self.suggestions(request, seconds)
         except TimeoutError:
-            return Suggestions((), (f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
+            return Suggestions((), notes=(f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
         except RetrievalError as error:
-            return Suggestions((), (f"nothing was generated: {llms.plain_error(error)}",))
+            return Suggestions((), notes=(f"nothing was generated: {llms.plain_error(error)}",))
 
     async def still_untried(self, problem: Problem, exclude: Collection[str]) -> bool:
         """Whether there are earlier suggestions for this problem's text that are not excluded."""
@@ -262,7 +258,7 @@ class Generator:
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
             raise LLMRejectedError(f"{self.name} suggested nothing that can be used: {why}")
-        return Suggestions(kept, tuple(notes))
+        return Suggestions(kept, notes=tuple(notes))
 
     async def _keep(self, metaphor: Metaphor, request: SuggestionRequest) -> str | None:
         """Store the metaphor, unless it exists; returns the reason why it cannot be used, or None."""

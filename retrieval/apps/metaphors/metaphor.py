@@ -152,9 +152,10 @@ LEAST_DESCRIPTION = 20
 
 
 def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
-    """Whether a metaphor can be used, and its issues; a short description and missing examples are only warnings.
+    """Whether a metaphor can be used, and its issues.
 
-    Raises ``InvalidRequestError`` for anything but a metaphor.
+    Too few operations, and an operation without effects, make it invalid; other issues are only warnings. Raises
+    ``InvalidRequestError`` for anything but a metaphor.
     """
     checked_metaphor("metaphor", metaphor)
     issues = []

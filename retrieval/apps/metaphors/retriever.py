@@ -268,7 +268,7 @@ class MetaphorRetriever:
         tried = [metaphor.name for metaphor in values.checked_metaphors("existing_candidates", existing_candidates)]
         prompt = suggestion_prompt(values.checked_problem(problem), tried)
         if self._generator is None:
-            return Suggestions((), (NO_MODEL,))
+            return Suggestions((), notes=(NO_MODEL,))
         return await self._generator.suggestions(SuggestionRequest(problem, prompt, "asked for"))
 
     async def retrieve_with_exploration(
@@ -478,7 +478,7 @@ class MetaphorRetriever:
     async def _suggested(self, search: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggestions:
         """New suggestions; none while earlier suggestions for this text are untried."""
         if self._generator is None:
-            return Suggestions((), (NO_MODEL,))
+            return Suggestions((), notes=(NO_MODEL,))
         if await self._generator.still_untried(search.problem, search.exclude):
             return Suggestions(())
         failed = await self.corpus.get(search.exclude)
@@ -486,7 +486,7 @@ class MetaphorRetriever:
         prompt = suggestion_prompt(search.problem, [metaphor.name for metaphor in tried], search.why)
         seconds = self._seconds if search.until is None else search.until - time.perf_counter()
         if seconds <= 0:
-            return Suggestions((), (LATE,))
+            return Suggestions((), notes=(LATE,))
         request = SuggestionRequest(search.problem, prompt, why)
         return await self._generator.in_time(request, min(seconds, self._seconds))
 

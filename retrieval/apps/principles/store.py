@@ -97,7 +97,8 @@ _UNCHOSEN = "the default"
 async def principles_collection(platform: Platform, name: str = choosing.COLLECTION) -> Collection:
     """The collection of that name, ranked by use, tags and meaning; created if missing.
 
-    A collection of principles alone, whose profile was never set, gets the profile for its vectors, or for none.
+    If it holds only principles, and nobody has set its profile, it gets the one for collections with or without
+    vectors.
     """
     collection = await platform.collection(name, profile=search.PRINCIPLES_PROFILE)
     space = await collection.space()

@@ -227,8 +227,7 @@ class DualRetriever:
     ) -> None:
         """``storage`` is searched; ``llm`` rewrites questions (None: no rewrites).
 
-        - ``seed``: the same seed gives the same rewrites; another seed asks the model for variations, cached
-        separately.
+        - ``seed``: the same seed gives the same rewrites; another seed asks the model for variations.
         - ``profile``: None for the collection's own.
         - ``rewrite_timeout_seconds``: the seconds that a search waits for rewrites before it goes on without, above 0.
         - ``time_expressions``: the effect of "last week" in a question: ``filter``, ``prefer`` or ``off``.
