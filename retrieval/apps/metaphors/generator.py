@@ -254,7 +254,7 @@ class Generator:
                 if why_not is None:
                     kept.append(metaphor)
                 else:
-                    notes.append(llms.plain(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
+                    notes.append(llms.printable_line(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
             raise LLMRejectedError(f"{self.name} suggested nothing that can be used: {why}")
