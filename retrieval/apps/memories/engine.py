@@ -340,7 +340,7 @@ class RetrievalEngine:
         memories = await self._store.get_memories([hit.item_id for hit in result])
         return [
             RelevantMemory(
-                **{part.name: getattr(memories[hit.item_id], part.name) for part in fields(Memory)},
+                **{each.name: getattr(memories[hit.item_id], each.name) for each in fields(Memory)},
                 computed_relevance_score=hit.score, rank=hit.rank, explanation=hit.explanation, relevance=hit.relevance,
                 retrieval_id=result.retrieval_id,
             )

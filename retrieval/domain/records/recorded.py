@@ -107,7 +107,7 @@ class RecordedSearch(SearchRecord):
 
 def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSearch:
     """The record with what follows from it and from the profile; without one, signals lack weights and values."""
-    stored = {part.name: getattr(record, part.name) for part in fields(SearchRecord)}
+    stored = {column.name: getattr(record, column.name) for column in fields(SearchRecord)}
     signals = pool_signals_of(
         legs=record.legs,
         bests=record.bests,
@@ -298,7 +298,7 @@ class RecordedRetrieval(Serializable):
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
     """The record as callers see it; ``collection`` is the name of its collection."""
-    names = {part.name for part in fields(RecordedRetrieval)} & {part.name for part in fields(RecordedSearch)}
+    names = {column.name for column in fields(RecordedRetrieval)} & {column.name for column in fields(RecordedSearch)}
     return RecordedRetrieval(
         **{name: getattr(recorded, name) for name in names},
         collection=collection,

@@ -69,9 +69,9 @@ class Signal(ABC):
 
     def __post_init__(self) -> None:
         check_weight(f"the weight of signal {self.key!r}", self.weight)
-        for part in fields(self):
-            if part.name.endswith("attribute") and not (is_storable(name := getattr(self, part.name)) and name):
-                raise InvalidProfileError(f"the {part.name} of signal {self.name!r} is {name!r:.80}; name one")
+        for each in fields(self):
+            if each.name.endswith("attribute") and not (is_storable(name := getattr(self, each.name)) and name):
+                raise InvalidProfileError(f"the {each.name} of signal {self.name!r} is {name!r:.80}; name one")
 
     @property
     def key(self) -> str:
@@ -88,7 +88,7 @@ class Signal(ABC):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the weight, and the signal's own numbers."""
-        return {part.name: plain(getattr(self, part.name)) for part in fields(self) if part.init}
+        return {each.name: plain(getattr(self, each.name)) for each in fields(self) if each.init}
 
 
 def _clipped(value: float) -> float:
