@@ -161,7 +161,7 @@ class OpenAIEmbedder(EndpointClient):
         - ``api_key``: may be empty for an endpoint other than a service's own.
         - ``dimensions``: None: the model's own, if the model is known.
         - ``send_dimensions``: whether requests name the dimensions; None: if they are set, or the model can shorten
-        vectors.
+          vectors.
         - ``max_texts``: texts a request; None: the service's limit.
         - ``max_input_tokens``: tokens of one text that the model accepts; None: as known for the model, else 8191.
         - ``is_implicit``: whether only a key in the environment selects the service: the first call of the process
