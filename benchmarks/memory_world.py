@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.search.signals import Entity, tokens
+from retrieval.domain.search.signals import EntityKey, tokens
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 TYPES = ("insights", "summary", "triage", "protocols", "plans")
@@ -46,9 +46,9 @@ class World:
     """Since each happened."""
     relevance: Floats
     accesses: Sequence[int]
-    links: Sequence[frozenset[Entity]]
+    links: Sequence[frozenset[EntityKey]]
     with_word: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    linked: Mapping[Entity, Sequence[int]] = field(default_factory=dict)
+    linked: Mapping[EntityKey, Sequence[int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -65,7 +65,7 @@ def make_world(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
     texts = [_text(sentences, chance) for _ in range(number)]
     links = [_links(chance) for _ in range(number)]
     with_word: dict[str, list[int]] = defaultdict(list)
-    linked: dict[Entity, list[int]] = defaultdict(list)
+    linked: dict[EntityKey, list[int]] = defaultdict(list)
     for place, (text, entities) in enumerate(zip(texts, links, strict=True)):
         for word in tokens(text):
             with_word[word].append(place)
@@ -133,7 +133,7 @@ def true_scores(world: World, question: Question) -> Floats:
     return scores
 
 
-def _entities_of(links: Mapping[str, object]) -> list[Entity]:
+def _entities_of(links: Mapping[str, object]) -> list[EntityKey]:
     by_type = links.get("entity_ids") or {}
     return [(kind, entity_id) for kind, ids in by_type.items() for entity_id in ids]  # type: ignore[attr-defined]
 
@@ -161,7 +161,7 @@ def _text(sentences: Sequence[Sequence[str]], chance: random.Random) -> str:
     return " ".join(words[: chance.randint(20, 60)])
 
 
-def _links(chance: random.Random, least: int = 0) -> frozenset[Entity]:
+def _links(chance: random.Random, least: int = 0) -> frozenset[EntityKey]:
     """A few entities, most of them of those that everybody works on."""
     links = set()
     for _ in range(chance.randint(least, 3)):

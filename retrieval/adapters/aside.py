@@ -54,8 +54,7 @@ def _run_and_collect(work: Callable[[], T]) -> T:
     """Do the work without the collector, then free its garbage while the garbage is young.
 
     Composing a statement leaves tens of thousands of objects in cycles. If they grew old, the collector would find them
-    among everything that the process holds, and nothing else could run for hundreds of milliseconds. Most work leaves
-    few objects, and no collection follows it.
+    among everything that the process holds, and nothing else could run for hundreds of milliseconds.
     """
     with without_collector():
         before = gc.get_count()[0]

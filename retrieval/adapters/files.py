@@ -47,8 +47,7 @@ class FileLock:
     """One open lock file, initially not locked. Raises OSError if the file cannot be opened or locked.
 
     Each lock opens its own file, so that two locks exclude each other within one process too. A forked child closes its
-    copies of the files at once: otherwise it would keep its parent's locks. Programs that are started do not inherit
-    the files.
+    copies of the files at once: otherwise it would keep its parent's locks.
     """
 
     def __init__(self, path: Path) -> None:
@@ -109,23 +108,23 @@ if sys.platform != "win32":
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
-    """A private, empty folder beside ``path``, for what gets that name once it is complete; it is removed at the end.
+    """A private, empty folder beside ``path`` for the parts of a file or folder of that name; it is removed at the end.
 
     A killed process leaves its folder, which the next one for the same name empties. Raises ``ConflictError`` while
     another process uses it, and OSError.
     """
-    place = path.with_name(f".{path.name}.unfinished")
-    place.mkdir(mode=0o700, exist_ok=True)
-    with _only_one(place / _LOCK, path):
-        for leftover in place.iterdir():
+    folder = path.with_name(f".{path.name}.unfinished")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with _only_one(folder / _LOCK, path):
+        for leftover in folder.iterdir():
             if leftover.is_dir():
                 shutil.rmtree(leftover)
             elif leftover.name != _LOCK:
                 leftover.unlink()
         try:
-            yield place
+            yield folder
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def name_file(file: Path, path: Path) -> None:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class LocalModel(Generic[M]):
-    """The base of what computes with a model: it is loaded and computes beside the event loop, which stays free.
+    """The base of embedders and rerankers that load a model, and compute with it, beside the event loop.
 
     Calls share the threads: each waits for the work that was handed in before it. A process forked after the loading
     must not use the model, because threads do not survive a fork.
@@ -53,7 +53,7 @@ class LocalModel(Generic[M]):
         return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: work(self._loaded()))
 
     async def aclose(self) -> None:
-        """Give back the threads and the model, once the work that was handed in is done."""
+        """Release the threads and the model after the work that was handed in."""
         self._closed = True
         await asyncio.to_thread(self._executor.shutdown)
         self._model = None

@@ -24,7 +24,7 @@ from retrieval.adapters.local_models import LocalModel, onnx_session, tokenizer_
 from retrieval.domain import errors
 from retrieval.domain.checks import clean_text, quoted, shown_line
 from retrieval.domain.llm import LLM, list_schema, object_schema
-from retrieval.domain.search.reranking import Rerank, Reranker, Scored, checked_scores, is_reranker, squashed
+from retrieval.domain.search.reranking import Rerank, Reranker, Scored, checked_scores, squashed
 from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class ChosenReranker(Chosen[Reranker]):
 
     def __init__(self, settings: Settings, llm: ChosenLLM, given: Reranker | None = None) -> None:
         """Raises ``ConfigurationError`` for anything but a reranker."""
-        if given is not None and not is_reranker(given):
+        if given is not None and not (hasattr(given, "name") and callable(getattr(given, "rerank", None))):
             raise errors.ConfigurationError(f"reranker is {given!r:.80}; give a reranker, or set RETRIEVAL_RERANKER")
         super().__init__(RERANKER, lambda: configured_reranker(settings, llm), given)
 
@@ -75,7 +75,7 @@ class ChosenReranker(Chosen[Reranker]):
     async def scored(self, rerank: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
         """The scores of the texts by item id, or the reason why there are none, within the profile's time.
 
-        Inside ``patiently``, that time and the breaker have no effect. Texts are sent to no other reranker than the
+        Inside ``patiently``, that time and the breaker have no effect. Texts go to no other reranker than the
         profile's.
         """
         try:
@@ -265,9 +265,9 @@ class _CrossEncoder:
         for batch in padded_batches([len(pair.ids) for pair in pairs], max_area=_TOKENS_A_BATCH):
             if stop.is_set():
                 break
-            logits = self._logits([pairs[place] for place in batch])
-            for place, row in zip(batch, logits.tolist(), strict=True):
-                scores[place] = squashed(row[0] if len(row) == 1 else row[1] - row[0])
+            logits = self._logits([pairs[index] for index in batch])
+            for index, row in zip(batch, logits.tolist(), strict=True):
+                scores[index] = squashed(row[0] if len(row) == 1 else row[1] - row[0])
         return scores
 
     def _logits(self, pairs: Sequence[Any]) -> NDArray[np.float32]:

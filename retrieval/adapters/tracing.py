@@ -7,9 +7,9 @@ queries, results or error messages, which quote queries and results.
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from types import TracebackType
 from typing import Final
 
 from opentelemetry import trace
@@ -39,7 +39,7 @@ def span(name: str, kind: SpanKind = SpanKind.INTERNAL, parent: Context | None =
     Its parent is the current span, or ``parent``, such as a client's.
     """
     maker = tracer()
-    return _NOTHING if maker is None else Current(maker.start_span(name, parent, kind))
+    return _NOTHING if maker is None else _current(maker.start_span(name, parent, kind))
 
 
 @lru_cache(maxsize=1)
@@ -50,31 +50,14 @@ def _tracer_of(provider: TracerProvider) -> Tracer:
 _NOTHING: Final = nullcontext()
 
 
-class Current(AbstractContextManager["Span | None"]):
-    """Makes a started span the current one, until the end of the ``with`` block ends it."""
-
-    __slots__ = ("_manager", "_span")
-
-    def __init__(self, span: Span) -> None:
-        self._span = span
-        # By default, messages and tracebacks of errors would be recorded.
-        self._manager = trace.use_span(
-            self._span, end_on_exit=True, record_exception=False, set_status_on_exception=False
-        )
-
-    def __enter__(self) -> Span | None:
-        self._manager.__enter__()
-        return self._span if self._span.is_recording() else None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            mark_failed(self._span, kind)
-        self._manager.__exit__(kind, error, trace)
-
-
-def mark_failed(span: Span, kind: type[BaseException]) -> None:
-    """Mark a span as failed, with the error's class."""
-    span.set_attribute("error.type", kind.__name__)
-    span.set_status(Status(StatusCode.ERROR))
+@contextmanager
+def _current(span: Span) -> Iterator[Span | None]:
+    """Make a started span the current one, and end it."""
+    # By default, messages and tracebacks of errors would be recorded.
+    with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+        try:
+            yield span if span.is_recording() else None
+        except BaseException as error:
+            span.set_attribute("error.type", type(error).__name__)
+            span.set_status(Status(StatusCode.ERROR))
+            raise

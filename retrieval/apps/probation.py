@@ -16,11 +16,10 @@ FAILED_BELOW: Final = 0.3
 
 
 def status_after(uses: int, successes: int) -> str | None:
-    """The status that ends a candidate's trial after `uses` verdicts, `successes` of them good; None: it goes on.
+    """The status that ends a candidate's trial after ``uses`` verdicts, ``successes`` of them good; None: it goes on.
 
-    It is accepted after at least 3 uses with an expected success of at least 0.6 (see ``rate``), and archived after at
-    least 5 uses with one below 0.3. Failing takes more uses than proving, because a failed candidate is not shown again
-    and cannot recover.
+    It is accepted from 3 uses on with a rate of at least 0.6, and archived from 5 uses on with one below 0.3: a failed
+    candidate is not shown again and cannot recover.
     """
     expected = rate(successes, uses)
     if uses >= LEAST_TO_PROVE and expected >= PROVED_FROM:

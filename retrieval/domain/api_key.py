@@ -101,7 +101,6 @@ class Caller:
     key_id: str = ""
     """Empty where the service was started without keys."""
     key: ApiKey | None = None
-    """The key of that id."""
 
     def may(self, scope: Scope) -> bool:
         """True if the caller has that scope, or ``admin``."""

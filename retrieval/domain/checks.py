@@ -53,7 +53,7 @@ _OURS: Mapping[str, tuple[str, ...]] = {
     "q": ("query",),
     "metadata": ("attributes",),
 }
-"""What other libraries' names of arguments are called here."""
+"""The names of arguments by those of other libraries."""
 
 
 def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = False) -> str:
@@ -85,7 +85,7 @@ def check_functions(**arguments: object) -> None:
 
 
 def checked_list(name: str, value: object, example: str) -> list[Any]:
-    """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and the rest."""
+    """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and others."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InvalidRequestError(f"{name} come in a list such as {example}, not {value!r:.80}")
     return list(value)
@@ -314,12 +314,12 @@ def _replacement(match: re.Match[str]) -> str:
     return "\ufffd" if unicodedata.category(match[1]) == "Cs" else ""
 
 
-def _character_at(text: str, place: int) -> str:
-    number = ord(text[place])
-    category = unicodedata.category(text[place])
+def _character_at(text: str, index: int) -> str:
+    number = ord(text[index])
+    category = unicodedata.category(text[index])
     kind = {"Cs": "half of a surrogate pair", "Cc": "a control character"}.get(category, "a hidden character")
-    name = unicodedata.name(text[place], "") or f"({_NAMED.get(number, kind)})"
-    return f"U+{number:04X} {name} at character {place + 1}"
+    name = unicodedata.name(text[index], "") or f"({_NAMED.get(number, kind)})"
+    return f"U+{number:04X} {name} at character {index + 1}"
 
 
 _FARTHEST = timedelta(hours=16)
@@ -473,11 +473,11 @@ def checks_arguments(cls: type[_Class]) -> type[_Class]:
 
 def _checking(call: Callable[_Arguments, _Answer], types: Mapping[str, Any]) -> Callable[_Arguments, _Answer]:
     """The call with its checks; ``types``: those of the arguments to check."""
-    places = call.__code__.co_varnames[: call.__code__.co_argcount]
+    positional = call.__code__.co_varnames[: call.__code__.co_argcount]
 
     @wraps(call)
     def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
-        for name, value in (*zip(places, given, strict=False), *named.items()) if types else ():
+        for name, value in (*zip(positional, given, strict=False), *named.items()) if types else ():
             if name in types and not isinstance(value, types[name]):
                 if types[name] is bool:
                     check_flags(**{name: value})

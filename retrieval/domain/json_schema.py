@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
+from retrieval.domain.checks import shown_line
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item, refusal
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 MAX_SCHEMA_BYTES = 64 * 1024
 
 _LISTED_VIOLATIONS = 3
-
-_LONGEST_REASON = 200
 
 
 @lru_cache(maxsize=128)
@@ -60,7 +59,7 @@ class AttributeSchema:
             validator_of(text)
         except (SchemaError, TypeError, ValueError, RecursionError) as wrong:
             reason = wrong.message if isinstance(wrong, SchemaError) else str(wrong)
-            message = f"the schema is not a JSON Schema: {_line(reason)}; an example: {example}"
+            message = f"the schema is not a JSON Schema: {shown_line(reason, 200)}; an example: {example}"
             raise InvalidRequestError(message) from None
         if len(text.encode()) > MAX_SCHEMA_BYTES or "\\u0000" in text:
             raise InvalidRequestError(f"a schema has at most {MAX_SCHEMA_BYTES:,} bytes, and no NUL")
@@ -91,7 +90,7 @@ class AttributeSchema:
             errors = validator_of(self.text).iter_errors(dict(item.attributes))
             violations = sorted(errors, key=lambda error: [str(step) for step in error.absolute_path])
         except (Unresolvable, RecursionError) as unusable:
-            reason = f"the collection's schema cannot be followed: {_line(str(unusable))}"
+            reason = f"the collection's schema cannot be followed: {shown_line(str(unusable), 200)}"
             raise refusal(item.item_id, reason) from None
         if violations:
             others = len(violations) - _LISTED_VIOLATIONS
@@ -110,7 +109,7 @@ class AttributeSchema:
 def _violation(error: ValidationError) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
     where = f"attribute {path.removeprefix('.')!r:.80}" if path else "attributes"
-    return f"{where}: {_line(error.message)}"
+    return f"{where}: {shown_line(error.message, 200)}"
 
 
 _UNBOUNDED = frozenset({"pattern", "patternProperties"})
@@ -152,7 +151,3 @@ def _check_followed(schema: Mapping[str, Any], references: Iterable[str], valida
         list(validator.iter_errors({}))
     except RecursionError:
         raise InvalidRequestError("the schema refers to itself endlessly; remove a $ref") from None
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:_LONGEST_REASON]

@@ -52,7 +52,7 @@ NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
 """The most characters of a model's name, of an error's text, and of a note."""
 
 
-def plain(text: str, most: int = NOTE_LENGTH) -> str:
+def printable_line(text: str, most: int = NOTE_LENGTH) -> str:
     """The text on one line, without unprintable characters, and shortened."""
     # Check only the part that can be kept.
     printable = "".join(character if character.isprintable() else " " for character in text[: 4 * most])
@@ -62,7 +62,7 @@ def plain(text: str, most: int = NOTE_LENGTH) -> str:
 def plain_error(error: BaseException) -> str:
     """The error's message, or the name of its type if the message is empty or cannot be made."""
     try:
-        message = plain(str(error))
+        message = printable_line(str(error))
     except Exception:  # noqa: BLE001 - another library's __str__
         message = ""
     return message or type(error).__name__
@@ -70,7 +70,8 @@ def plain_error(error: BaseException) -> str:
 
 def model_name(model: object) -> str:
     """A model's name, or its class's name if the model has no printable name."""
-    return plain(str(getattr(model, "name", "")), NAME_LENGTH) or plain(type(model).__name__, NAME_LENGTH)
+    name = printable_line(str(getattr(model, "name", "")), NAME_LENGTH)
+    return name or printable_line(type(model).__name__, NAME_LENGTH)
 
 
 def prompt_data(value: object) -> str:

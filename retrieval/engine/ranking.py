@@ -168,7 +168,7 @@ ROUNDING = 1e-12
 
 def with_refining(results: LegResults, profile: Profile) -> LegResults:
     """The candidates, with a ranking by likeness where the profile refines and several rankings are fused."""
-    if not results.vectors.places or len(results.rankings) < _SEVERAL or profile.refining.is_off:
+    if not results.vectors.row_of or len(results.rankings) < _SEVERAL or profile.refining.is_off:
         return results
     weights = profile.weights_of(results.rankings)
     rankings = fusion.refined(results.rankings, weights, profile.fusion, profile.depth, results.vectors)
@@ -252,10 +252,10 @@ def merged(each: Sequence[LegResults], *preferred: Sequence[LegResults]) -> LegR
 
 
 def _all_vectors(each: Sequence[LegResults]) -> PoolVectors:
-    parts = [legs.vectors for legs in each if legs.vectors.places]
+    parts = [legs.vectors for legs in each if legs.vectors.row_of]
     if not parts:
         return NO_VECTORS
-    item_ids = [item_id for vectors in parts for item_id in vectors.places]
+    item_ids = [item_id for vectors in parts for item_id in vectors.row_of]
     rows = np.concatenate([vectors.rows for vectors in parts])
     return PoolVectors(rows, {item_id: place for place, item_id in enumerate(item_ids)})
 

@@ -29,7 +29,7 @@ from retrieval.domain.search.filters import And, Contains, Field, Filter, Not
 from retrieval.domain.search.hit import Cursor
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query, wording
-from retrieval.domain.search.signals import Entity, VectorSimilarity
+from retrieval.domain.search.signals import EntityKey, VectorSimilarity
 
 
 def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
@@ -88,7 +88,7 @@ class SearchRequest:
     """Other wordings of the query: every leg runs once more for each."""
     preferred: tuple[Filter, ...] = ()
     """The filters whose items rank higher, the most preferred first: every leg runs once more within each."""
-    entities: frozenset[Entity] = frozenset()
+    entities: frozenset[EntityKey] = frozenset()
     """The entities that the question is about."""
     tags: frozenset[str] = frozenset()
     """The tags that the question is about."""
@@ -202,7 +202,7 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
     return tuple({repr(filter_): filter_ for filter_ in parsed}.values())
 
 
-def checked_entities(entities: object) -> frozenset[Entity]:
+def checked_entities(entities: object) -> frozenset[EntityKey]:
     """The entities of a mapping such as ``{"questions": ["q1"]}``. Raises ``InvalidRequestError``."""
     if entities is None:
         return frozenset()

@@ -610,7 +610,7 @@ def _order_by_decision(search: RunningSearch, decision: Decision) -> None:
 def _diverse(search: RunningSearch, ranked: Sequence[Fused]) -> Sequence[Fused]:
     """The best candidates without near-duplicates, from a larger pool where near-duplicates leave too few."""
     diversity, limit = search.plan.profile.diversity, search.request.limit
-    if diversity.is_off or not search.leg_results.vectors.places:
+    if diversity.is_off or not search.leg_results.vectors.row_of:
         return ranked[:limit]
     shown = _diverse_of(diversity, search.leg_results, ranked[: diverse_pool(limit)], limit)
     if len(shown) < limit < len(ranked):

@@ -17,7 +17,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
 from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseError, LLMError, LLMUnavailableError
-from retrieval.domain.llm import ERROR_LENGTH, LLM, model_name, plain, plain_error
+from retrieval.domain.llm import ERROR_LENGTH, LLM, model_name, plain_error, printable_line
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class SharedCalls:
                     raise LLMUnavailableError(f"{name} gave no answer within {LONGEST_SECONDS:g} s") from None
                 _log.warning("%s failed\n%s", name, _traceback(error))
                 kind, message = type(error).__name__, plain_error(error)
-                description = kind if message == kind else plain(f"{kind} {message}", ERROR_LENGTH)
+                description = kind if message == kind else printable_line(f"{kind} {message}", ERROR_LENGTH)
                 raise LLMUnavailableError(f"{name} failed: {description}") from error
 
         return await self._guards.of(llm, name).call(asked, seconds)

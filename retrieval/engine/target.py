@@ -12,7 +12,7 @@ import numpy as np
 
 from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
-from retrieval.domain.records.recorded import Optional, RecordedPool
+from retrieval.domain.records.recorded import PoolColumn, RecordedPool
 from retrieval.domain.search.diversity import REFINING
 from retrieval.domain.search.fusion import Fused, fused_again, leg_features_again, on_unit_scale
 from retrieval.domain.search.profile import Profile, leg_of
@@ -159,7 +159,7 @@ def _arm(candidate: TargetCandidate, pool: RecordedPool) -> Arm:
     return Arm(uses=int(_at(pool.uses, candidate)), raw_successes=int(_at(pool.raw_successes, candidate)))
 
 
-def _column(values: Optional, candidates: Sequence[TargetCandidate]) -> Floats:
+def _column(values: PoolColumn, candidates: Sequence[TargetCandidate]) -> Floats:
     """The candidates' numbers, (candidates,); a number that was not recorded is 0."""
     return np.array([_at(values, candidate) for candidate in candidates], dtype=np.float64)
 
@@ -168,7 +168,7 @@ def _eligible(candidates: Sequence[TargetCandidate], pool: RecordedPool) -> list
     return [bool(_at(pool.eligible, candidate)) for candidate in candidates]
 
 
-def _at(column: Optional, candidate: TargetCandidate) -> float:
+def _at(column: PoolColumn, candidate: TargetCandidate) -> float:
     return (column[candidate.place] or 0.0) if column else 0.0
 
 

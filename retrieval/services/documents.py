@@ -56,8 +56,8 @@ _PAGE = 10_000
 _MOST_LISTED = 1000
 """The most names that a report lists."""
 
-_PLACE = "@"
-"""The part of a fingerprint before the place of the document's folder."""
+_HASH_MARK = "@"
+"""The part of a fingerprint before the hash of its folder."""
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 DocumentProgress = Callable[["DocumentsReport", float, int], None]
@@ -191,8 +191,8 @@ class _Reading:
         try:
             raw = source.read() if isinstance(source, DocumentFile) else source
             fingerprint = self._fingerprint(raw)
-            if isinstance(source, DocumentFile) and source.place:
-                fingerprint += f"{_PLACE}{source.place}"
+            if isinstance(source, DocumentFile) and source.folder_hash:
+                fingerprint += f"{_HASH_MARK}{source.folder_hash}"
             if self.known.get(name) == fingerprint:
                 return _ReadDocument(name)
             document, is_cleaned = read_document(raw)
@@ -481,7 +481,7 @@ async def _vanished_report(
     if files.unreadable:
         return report + DocumentsReport(chunks=AddReport(notes=(_NOT_LISTED,)))
     for folder, gone in gone_by_folder.items():
-        if gone and not any(file.place == folder.place for file in files.files):
+        if gone and not any(file.folder_hash == folder.folder_hash for file in files.files):
             report += DocumentsReport(failed=((folder.name, _HOLDS_NONE.format(f"{len(gone):,}")),))
             continue
         for start in range(0, len(gone), _BATCH_FILES):
@@ -493,12 +493,12 @@ async def _vanished_report(
 
 
 async def _fingerprints(writer: Writer, condition: Filter) -> dict[str, str]:
-    """The fingerprint of each document by id; only its place where two chunks claim to be its first."""
+    """The fingerprint of each document by id; only the folder's hash where two chunks claim to be its first."""
     known: dict[str, str] = {}
     async for _, attributes in _rows(writer, condition):
         name = str(attributes.get("document"))
         fingerprint = str(attributes.get("fingerprint"))
-        known[name] = f"{_PLACE}{_place_in(fingerprint)}" if name in known else fingerprint
+        known[name] = f"{_HASH_MARK}{_folder_hash_in(fingerprint)}" if name in known else fingerprint
     return known
 
 
@@ -543,16 +543,16 @@ _OTHER_FOLDER = (
 )
 
 
-def _place_in(fingerprint: str) -> str:
-    """The place of the folder that a document was found in; empty for a document of no folder."""
-    return fingerprint.partition(_PLACE)[2]
+def _folder_hash_in(fingerprint: str) -> str:
+    """The hash of the folder that a document was found in; empty for a document of no folder."""
+    return fingerprint.partition(_HASH_MARK)[2]
 
 
 def _refuse_other_folders(folders: Iterable[FoundFolder], known: Mapping[str, str]) -> None:
     """Raise ``InvalidRequestError`` for a folder's name that another folder's documents have."""
     for folder in folders:
         for name, fingerprint in known.items():
-            if name.startswith(f"{folder.name}/") and _place_in(fingerprint) not in ("", folder.place):
+            if name.startswith(f"{folder.name}/") and _folder_hash_in(fingerprint) not in ("", folder.folder_hash):
                 raise InvalidRequestError(_OTHER_FOLDER.format(folder.name, folder.path))
 
 
@@ -564,8 +564,8 @@ def _removed_ids(
         name
         for name, fingerprint in known.items()
         if name not in present
-        and (place := _place_in(fingerprint))
-        and (name.startswith(f"{folder.name}/") if is_named else place == folder.place)
+        and (folder_hash := _folder_hash_in(fingerprint))
+        and (name.startswith(f"{folder.name}/") if is_named else folder_hash == folder.folder_hash)
     )
 
 

@@ -163,7 +163,7 @@ def tune(
     p < 0.05. Equal input and seed give an equal report. ``progress`` is called after each setting.
     """
     query_ids = sorted(rankings)
-    settings = grid(current.fusion.k, with_refining=bool(vectors.places))
+    settings = grid(current.fusion.k, with_refining=bool(vectors.row_of))
     tried = [current, *(setting for setting in settings if setting != current)]
     metric, relevant = parse_metric(f"nDCG@{cutoff}"), {key: qrels[key] for key in query_ids}
     scores = np.zeros((len(tried), len(query_ids)))

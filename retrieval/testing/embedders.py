@@ -88,9 +88,9 @@ async def _order_kept(embedder: Embedder) -> None:
 @_EMBEDDER.add
 async def _batch_independent(embedder: Embedder) -> None:
     together = await _documents(embedder, *_TEXTS)
-    for place, text in enumerate(_TEXTS):
+    for index, text in enumerate(_TEXTS):
         alone = await _documents(embedder, text)
-        if not _close(alone[0], together[place]):
+        if not _close(alone[0], together[index]):
             raise BrokenError(f"{text[:30]!r} has another vector alone than beside other texts")
 
 
@@ -141,9 +141,9 @@ async def _odd_texts(embedder: Embedder) -> None:
 @_EMBEDDER.add
 async def _concurrent_calls(embedder: Embedder) -> None:
     expected = await _documents(embedder, *_TEXTS)
-    calls = [_documents(embedder, *_TEXTS[place % len(_TEXTS) :]) for place in range(10)]
-    for place, vectors in enumerate(await asyncio.gather(*calls)):
-        if not _close(vectors, expected[place % len(_TEXTS) :]):
+    calls = [_documents(embedder, *_TEXTS[index % len(_TEXTS) :]) for index in range(10)]
+    for index, vectors in enumerate(await asyncio.gather(*calls)):
+        if not _close(vectors, expected[index % len(_TEXTS) :]):
             raise BrokenError("calls at the same time mix up vectors")
 
 

@@ -105,13 +105,13 @@ def _candidates(count: int) -> list[Ranked]:
     """Candidates of every kind: used and new, with a learned reward and without."""
     return [
         Ranked(
-            item_id=f"item {place}",
-            score=1 - place / (count + 1),
-            eligible=place % 3 != 1,
-            arm=Arm(uses=place % 5, raw_successes=place % 5 // 2),
-            reward_mean=0.4 + 0.1 * (place % 4) if place % 2 else None,
+            item_id=f"item {index}",
+            score=1 - index / (count + 1),
+            eligible=index % 3 != 1,
+            arm=Arm(uses=index % 5, raw_successes=index % 5 // 2),
+            reward_mean=0.4 + 0.1 * (index % 4) if index % 2 else None,
             effective_sample_size=15.0,
-            uncertainty=0.1 * (place % 6),
+            uncertainty=0.1 * (index % 6),
         )
-        for place in range(count)
+        for index in range(count)
     ]

@@ -36,20 +36,19 @@ def cut(text: str, max_bytes: int) -> str:
 
 
 def without_repeats(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
-    """The distinct texts in order of appearance, and for each given text its place among them.
+    """The distinct texts in order of appearance, and for each given text its index among them.
 
-    ``rows[places]`` expands the vectors of the distinct texts, shape (distinct, dimensions), to one for each text.
+    ``rows[indexes]`` expands the vectors of the distinct texts, shape (distinct, dimensions), to one for each text.
     """
-    places: dict[str, int] = {}
-    positions = [places.setdefault(text, len(places)) for text in texts]
-    return list(places), np.asarray(positions, dtype=np.intp)
+    index_of: dict[str, int] = {}
+    indexes = [index_of.setdefault(text, len(index_of)) for text in texts]
+    return list(index_of), np.asarray(indexes, dtype=np.intp)
 
 
 def estimated_tokens(text: str) -> int:
     """An estimate of a text's tokens by a byte-pair tokenizer: UTF-8 bytes / 3, rounded up, at least 1.
 
-    English has 4 to 5 bytes a token and Chinese about 3, so this is on the high side; hexadecimal digits and
-    rare scripts can have fewer than 3, so it is not an upper bound.
+    It is on the high side for English; hexadecimal digits and rare scripts can have more tokens.
     """
     return max(1, -(-len(text.encode()) // 3))
 
@@ -102,10 +101,7 @@ T = TypeVar("T")
 
 
 async def all_of(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results in order; at the first failure, or when cancelled, the other coroutines are cancelled and awaited.
-
-    Raises the first error itself, not a group, so that callers can catch it.
-    """
+    """The results in order. The first failure, which is raised, and a cancellation cancel the other coroutines."""
     first = None
     try:
         async with asyncio.TaskGroup() as group:

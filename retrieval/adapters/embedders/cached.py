@@ -68,7 +68,6 @@ class CachedEmbedder:
     stored_space: StoredSpace
     _: KW_ONLY
     guard: Guard
-    """It has the embedder's breaker."""
     budget_seconds: float
     """How long a search waits for the embedder."""
     _queries: OrderedDict[str, Vector] = field(default_factory=OrderedDict, init=False)
@@ -82,10 +81,9 @@ class CachedEmbedder:
     ) -> Vectors:
         """One vector a text, shape (len(texts), dimensions); ``keys`` name the texts in messages (``checked_vectors``).
 
-        Waits as long as the embedder tries, but not beyond a deadline, and at most for ``seconds`` or for the time that
-        a search would wait for so many, whichever is longer. None: no longer than a search, and through the breaker.
-        Raises ``EmbedderUnavailableError``, ``EmbedderRejectedError``, and ``WrongDimensionError`` or
-        ``InvalidVectorError`` with the key.
+        Waits at most for ``seconds`` or for the time that a search would wait for so many, whichever is longer, and not
+        beyond a deadline. None: no longer than a search, and through the breaker. Raises ``EmbedderUnavailableError``,
+        ``EmbedderRejectedError``, and ``WrongDimensionError`` or ``InvalidVectorError`` with the key.
         """
         if not texts:
             return np.zeros((0, self.embedder.space.dimensions), dtype=np.float32)
@@ -149,13 +147,13 @@ class CachedEmbedder:
     ) -> tuple[list[Vector | None], EmbedderError | None]:
         hashes = [embedding.cache_key(self.embedder.space, role, text) for text in texts]
         stored = await cached_vectors(self.database, self.tenant_id, self.stored_space, list(set(hashes)))
-        fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in stored}
+        fresh = {hash_: index for index, hash_ in reversed(list(enumerate(hashes))) if hash_ not in stored}
         failure: EmbedderError | None = None
         if fresh:
-            places = sorted(fresh.values())
+            indexes = sorted(fresh.values())
             try:
-                vectors = await self._ask([texts[place] for place in places], role, seconds)
-                vectors = embedding.checked_vectors(vectors, self.embedder.space, [keys[place] for place in places])
+                vectors = await self._ask([texts[index] for index in indexes], role, seconds)
+                vectors = embedding.checked_vectors(vectors, self.embedder.space, [keys[index] for index in indexes])
             except EmbedderError as error:
                 failure = error
             except (errors.InvalidVectorError, errors.WrongDimensionError) as error:
@@ -164,7 +162,7 @@ class CachedEmbedder:
                 failure = errors.EmbedderRejectedError(f"the embedder is at fault: {error}")
             else:
                 as_stored = vectors.astype(np.float16).astype(np.float32)
-                fresh_vectors = {hashes[place]: vector for place, vector in zip(places, as_stored, strict=True)}
+                fresh_vectors = {hashes[index]: vector for index, vector in zip(indexes, as_stored, strict=True)}
                 await self._cache(fresh_vectors)
                 stored |= fresh_vectors
         return [stored.get(hash_) for hash_ in hashes], failure

@@ -23,8 +23,7 @@ def configured_embedder(settings: Settings) -> Embedder | None:
     """The embedder for new collections; None: lexical search only.
 
     ``auto`` is openai when its key is set, else minilm when its extra is installed, else none. Raises
-    ``ConfigurationError`` or ``MissingExtraError`` for a named embedder that cannot be made, or whose dimensions are
-    unknown until it is loaded (see ``load_embedder``).
+    ``ConfigurationError`` or ``MissingExtraError`` for an embedder that cannot be made before it is loaded.
     """
     name = _effective_name(settings)
     if name.kind in SERVICES:
@@ -103,7 +102,6 @@ class ChosenService:
     model: str
     """Empty: the server names its model."""
     options: dict[str, Any]
-    """The arguments of an ``OpenAIEmbedder``, without prefixes."""
 
     def embedder(self, **more: Any) -> Embedder:
         """The embedder; ``more`` are further arguments."""
@@ -228,8 +226,8 @@ class ChosenEmbedders:
     async def load(self, text: str) -> Embedder | None:
         """The embedder that this value of ``RETRIEVAL_EMBEDDER`` would configure.
 
-        An embedder over HTTP must be the configured one, because every process reads its address and key from the
-        settings. Raises ``InvalidRequestError`` and the errors of ``load_for_new``.
+        An embedder over HTTP must be the configured one. Raises ``InvalidRequestError`` and the errors of
+        ``load_for_new``.
         """
         try:
             name = EmbedderName.parse(text)

@@ -22,9 +22,8 @@ _CHARACTERS_A_STEP = 200_000
 def hashed_vector(text: str, dimensions: int, seed: int = 0) -> Vector:
     """A vector of a text's words and character trigrams: shape (dimensions,), float32, unit length.
 
-    Signed feature hashing: Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", 2009.
-    The same on every machine and in every process. A text without features, or whose features cancel out,
-    has a fixed vector.
+    Signed feature hashing: Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", 2009. A text
+    without features, or whose features cancel out, has a fixed vector.
     """
     vector = np.zeros(dimensions, dtype=np.float64)
     for feature, weight in _features(text.casefold()):
@@ -56,11 +55,7 @@ def _slot(feature: str, dimensions: int, seed: int) -> tuple[int, float]:
 
 
 class HashingEmbedder:
-    """Embeds by hashing words: for tests and dry runs only.
-
-    Compares words and spellings, not meanings: "car" and "automobile" are not similar. Needs no model, no network and
-    no package beyond NumPy.
-    """
+    """Embeds by hashing words and spellings, not meanings: for tests and dry runs only."""
 
     def __init__(
         self, dimensions: int = 256, *, seed: int = 0, document_prefix: str = "", query_prefix: str = ""
@@ -75,7 +70,6 @@ class HashingEmbedder:
             document_prefix=document_prefix,
             query_prefix=query_prefix,
         )
-        """The space that the vectors belong to; its provider is ``hashing``."""
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
@@ -95,4 +89,4 @@ class HashingEmbedder:
         return np.stack([hashed_vector(text, self.space.dimensions, self._seed) for text in texts])
 
     async def aclose(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to release."""

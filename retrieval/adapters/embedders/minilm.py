@@ -161,7 +161,6 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
     """
 
     max_tokens = MAX_TOKENS
-    """The most tokens of one text that the model reads."""
 
     def __init__(self, *, threads: int | None = None) -> None:
         """``threads`` defaults to the cores this process may use, at most 4.
@@ -176,7 +175,6 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
         self.space = EmbeddingSpace(
             provider="minilm", model="all-MiniLM-L6-v2", revision=self._files.revision, dimensions=DIMENSIONS
         )
-        """The space that the vectors belong to."""
         super().__init__(EMBEDDER, lambda: _load(lambda: MiniLMModel(self._files)), threads=self._threads)
 
     @cached_property
@@ -197,12 +195,12 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
         Raises ``EmbedderRejectedError`` when the model's files cannot be read. When cancelled, it stops
         after the batches that are being computed.
         """
-        distinct, places = without_repeats(prepared(texts, role, self.space))
+        distinct, indexes = without_repeats(prepared(texts, role, self.space))
         rows = np.zeros((len(distinct), DIMENSIONS), dtype=np.float32)
         for start in range(0, len(distinct), _WINDOW):
             window = distinct[start : start + _WINDOW]
             await self._embed_window(window, rows[start : start + _WINDOW])
-        return rows[places]
+        return rows[indexes]
 
     async def _embed_window(self, texts: list[str], rows: Vectors) -> None:
         """Write the vectors of some texts into ``rows``, shape (len(texts), 384)."""
@@ -213,7 +211,7 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
     async def _embed_batches(self, shared: Iterator[list[int]], tokens: list[Tokens], rows: Vectors) -> None:
         """Embed batches from ``shared``, an iterator shared with other tasks, until it is exhausted."""
         for batch in shared:
-            part = [tokens[place] for place in batch]
+            part = [tokens[index] for index in batch]
             rows[batch] = await self._run(partial(MiniLMModel.vectors, texts=part))
 
 

@@ -33,7 +33,7 @@ def vectors_in(answer: Any, space: EmbeddingSpace, labels: Sequence[str]) -> Vec
     """The vectors of an answer, shape (len(labels), dimensions); the labels name the texts in messages.
 
     The vectors are rows of ``data``, sorted by ``index`` (OpenAI), a list ``embeddings`` (Ollama) or the list ``float``
-    in ``embeddings`` (Cohere). A vector is a list of numbers or base64 of little-endian float32. Raises
+    in ``embeddings`` (Cohere), each a list of numbers or base64 of little-endian float32. Raises
     ``EmbedderRejectedError`` unless there is one usable vector for each text.
     """
     rows = _rows(answer, len(labels), space.model)
@@ -68,12 +68,12 @@ def _rows(answer: Any, count: int, model: str) -> list[dict[str, Any]]:
             f"model {model!r} answered with {several(len(rows), 'vector')} for {several(count, 'text')}; "
             f"{advice}use another endpoint"
         )
-    places = [row.get("index", place) for place, row in enumerate(rows)]
-    if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
+    indexes = [row.get("index", position) for position, row in enumerate(rows)]
+    if any(type(index) is not int for index in indexes) or sorted(indexes) != list(range(count)):
         raise EmbedderRejectedError(
             f"model {model!r} numbered its vectors so that they match no texts; use another endpoint"
         )
-    return [row for _, row in sorted(zip(places, rows, strict=True), key=itemgetter(0))]
+    return [row for _, row in sorted(zip(indexes, rows, strict=True), key=itemgetter(0))]
 
 
 def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
@@ -132,14 +132,12 @@ def _tell_destination(endpoint: Endpoint, service: EmbeddingService) -> None:
 
 
 class OpenAIEmbedder(EndpointClient):
-    """Embeds over HTTP, in batches and in parallel.
+    """Embeds over HTTP, in batches and in parallel; calls are repeated as ``EndpointClient`` does.
 
     - A text that occurs several times in a call is sent once. An empty text, which the API refuses, is sent
       as one space.
     - A text is cut at three bytes for each token that the model accepts; if the server still refuses it as too long,
-      at one byte a token, which no byte-pair tokenizer can exceed. The other texts of the call have no influence.
-    - Overload (408, 409, 425, 429, 5xx), broken connections, truncated answers and timeouts are retried with
-      exponential backoff and jitter, not before ``Retry-After``. A ``Retry-After`` of more than 60 s is not awaited.
+      at one byte a token, which no byte-pair tokenizer can exceed.
     """
 
     def __init__(
@@ -161,10 +159,9 @@ class OpenAIEmbedder(EndpointClient):
         """Check the options, without connecting. Raises ``ConfigurationError``, naming the setting.
 
         - ``api_key``: may be empty for an endpoint other than a service's own.
-        - ``service``: the kind of service at ``base_url``.
         - ``dimensions``: None: the model's own, if the model is known.
         - ``send_dimensions``: whether requests name the dimensions; None: if they are set, or the model can shorten
-          vectors. False is for servers that refuse this parameter for a model of fixed size.
+          vectors.
         - ``max_texts``: texts a request; None: the service's limit.
         - ``max_input_tokens``: tokens of one text that the model accepts; None: as known for the model, else 8191.
         - ``is_implicit``: whether only a key in the environment selects the service: the first call of the process
@@ -194,7 +191,6 @@ class OpenAIEmbedder(EndpointClient):
             )
         known_max_tokens = known.max_tokens if known else _UNKNOWN_MAX_TOKENS
         self.max_tokens = known_max_tokens if max_input_tokens is None else max_input_tokens
-        """The most tokens of one text that the model takes."""
         checked_positive("max_texts", self._max_texts, error=ConfigurationError)
         checked_positive("max_input_tokens", self.max_tokens, error=ConfigurationError)
         self.space = EmbeddingSpace(
@@ -202,7 +198,6 @@ class OpenAIEmbedder(EndpointClient):
             dimensions=known.dimensions if known and dimensions is None else dimensions or 0,
             document_prefix=document_prefix, query_prefix=query_prefix,
         )  # fmt: skip
-        """The space that the vectors belong to."""
         is_fixed = known is not None and not known.is_shortened
         if known is not None:
             known.check_dimensions(model, self.space.dimensions)
@@ -224,12 +219,11 @@ class OpenAIEmbedder(EndpointClient):
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
 
         Raises ``EmbedderUnavailableError`` when the attempts are used up, ``EmbedderRejectedError`` when
-        the server refuses or its answer is not usable. When it raises or is cancelled, its outstanding
-        requests are cancelled.
+        the server refuses or its answer is not usable; then, and when cancelled, no request remains.
         """
         longest = self.max_tokens * _BYTES_A_TOKEN
         inputs = [cut(text, longest) or " " for text in prepared(texts, role, self.space)]
-        distinct, places = without_repeats(inputs)
+        distinct, indexes = without_repeats(inputs)
         if not distinct:
             return np.zeros((0, self.space.dimensions), dtype=np.float32)
         if self._is_implicit:
@@ -240,7 +234,7 @@ class OpenAIEmbedder(EndpointClient):
             max_size=self._service.max_request_tokens,
         )
         parts = await all_of(self._embed_batch(distinct[batch.start : batch.stop], role) for batch in ranges)
-        rows: Vectors = np.concatenate(parts)[places]
+        rows: Vectors = np.concatenate(parts)[indexes]
         return rows
 
     async def _embed_batch(self, texts: list[str], role: TextRole) -> Vectors:

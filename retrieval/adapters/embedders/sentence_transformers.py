@@ -33,7 +33,6 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
     def __init__(self, space: EmbeddingSpace, model: Any = None) -> None:
         """``model``: the library's model, if it is loaded already."""
         self.space = space
-        """The space that the vectors belong to."""
         super().__init__(EMBEDDER, lambda: _load(space.model), loaded=model)
 
     @classmethod
@@ -71,7 +70,7 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
         Raises ``EmbedderRejectedError`` for a model that cannot be loaded, or whose vectors are unusable. When
         cancelled, it stops after the batch that is being computed.
         """
-        distinct, places = without_repeats(prepared(texts, role, self.space))
+        distinct, indexes = without_repeats(prepared(texts, role, self.space))
         if not distinct:
             return np.zeros((0, self.space.dimensions), dtype=np.float32)
         parts = [distinct[start : start + _TEXTS_A_BATCH] for start in range(0, len(distinct), _TEXTS_A_BATCH)]
@@ -80,7 +79,7 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
             checked: Vectors = checked_vectors(vectors, self.space, [f"text {n + 1}" for n in range(len(distinct))])
         except InvalidVectorError as unusable:
             raise EmbedderRejectedError(f"model {self.space.model!r} gave no usable vector: {unusable}") from None
-        return checked[places]
+        return checked[indexes]
 
 
 def _vectors(model: Any, texts: list[str]) -> Any:

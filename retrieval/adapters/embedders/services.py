@@ -50,7 +50,6 @@ class EmbeddingService:
     more: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     """The further members of every request."""
     max_texts: int = 2048
-    """Texts a request."""
     max_request_tokens: int = 250_000
     start: str = ""
     """The command that starts a server on this machine."""
@@ -142,7 +141,6 @@ class KnownModel:
 
     dimensions: int
     max_tokens: int
-    """The most tokens of one text that it reads."""
     is_shortened: bool = False
     """Whether the model returns vectors of other dimensions on request."""
     most_dimensions: int = 0

@@ -18,7 +18,6 @@ from retrieval.domain import errors
 T = TypeVar("T")
 
 Ask = Callable[[], Awaitable[T]]
-"""Asks the service once."""
 
 MOST_KEPT = 256
 """The most services whose breakers are kept; beyond that the least recently used breaker is dropped."""
@@ -57,7 +56,7 @@ class Breaker:
         return self._wait_seconds > 0
 
     def permit(self, now: float) -> Permit | None:
-        """A permit for a call; None: the call is refused. Whatever its outcome, ``release`` has to follow."""
+        """A permit for a call; None: the call is refused. ``release`` has to follow it, whatever its outcome."""
         permit = Permit()
         if self.is_open:
             if self._probe is not None or now < self._until:

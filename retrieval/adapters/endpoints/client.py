@@ -79,14 +79,14 @@ MOST_ANSWER_BYTES = 64 * 1024 * 1024
 """The longest answer that is read, unless a caller says less. A million numbers take some 24 MB as decimals."""
 
 _REFUSAL_BYTES = 64 * 1024
-"""As much is read of a refusal, whose beginning messages quote."""
+"""The bytes that are read of a refusal; messages quote its beginning."""
 
 _CONNECT_SHARE = 0.4
 """The share of an attempt's time for connecting, and the same again for TLS."""
 
 
 class CallLimits(TypedDict, total=False):
-    """The limits of calls to an endpoint, and what waiting and time are: arguments of every client."""
+    """The limits of calls to an endpoint, and the functions for waiting and for the time: arguments of every client."""
 
     timeout_seconds: float
     """For one attempt, from connecting to the last byte of the answer; 30 by default."""
@@ -102,7 +102,11 @@ class CallLimits(TypedDict, total=False):
 
 
 class EndpointClient:
-    """The base of every client of an endpoint; belongs to the event loop that it is first used in."""
+    """The base of every client of an endpoint; belongs to the event loop that it is first used in.
+
+    Overload (408, 409, 425, 429, 5xx), broken connections, truncated answers and timeouts are retried with
+    exponential backoff and jitter, not before ``Retry-After``. A ``Retry-After`` of more than 60 s is not awaited.
+    """
 
     def __init__(
         self,
@@ -135,14 +139,12 @@ class EndpointClient:
         self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
         self._now = now
         self.usage = EndpointUsage()
-        """The requests and tokens so far."""
 
     async def _post(self, path: str, body: Mapping[str, Any], *, most_bytes: int | None = None) -> Any:
         """The JSON of the answer to one request with a body of JSON, for use in ``_call``; its tokens are counted.
 
-        Raises the client's errors, and for an answer with any status but 2xx the error that ``Endpoint.refusal`` makes.
-        Raises the role's error of a rejected request for an answer of more than ``most_bytes``, while it arrives, and
-        as ``Endpoint.parsed`` does. ``most_bytes`` is ``MOST_ANSWER_BYTES`` by default.
+        Raises the client's errors, the error of ``Endpoint.refusal`` for any status but 2xx, the errors of
+        ``Endpoint.parsed``, and the role's error of a rejected request for an answer of more than ``most_bytes``.
         """
         answer = await self._answer("POST", path, body, most_bytes or MOST_ANSWER_BYTES)
         tokens = total_tokens(answer)
@@ -186,8 +188,7 @@ class EndpointClient:
         """Return the result of ``ask``, which sends one request by ``_post`` or ``_get`` and reads the answer.
 
         Calls of different lanes do not wait for each other. No attempt begins after the task's deadline. Raises the
-        service's errors, also after ``aclose``, and those of ``ask`` except ``TryAgainError`` and the client's, which
-        become the service's.
+        role's errors for ``TryAgainError`` and the client's, also after ``aclose``, and the other errors of ``ask``.
         """
         endpoint, attempts = self._endpoint, 0
         with span(f"{endpoint.operation} {endpoint.model}", SpanKind.CLIENT) as span_:

@@ -83,7 +83,7 @@ class Endpoint:
     """A service and the model that it is asked for, with the texts of messages and the classes of errors."""
 
     role: Role
-    """Who asks it, and the errors if trying again later may help, and if only a person can mend the cause."""
+    """The kind of service, with its errors."""
     serves: str
     """The plural name of its results: ``embeddings``."""
     operation: str
@@ -130,9 +130,9 @@ class Endpoint:
             )
 
     def refusal(self, answer: Response, body: bytes, now: datetime) -> Exception:
-        """The error to raise for an answer with such a status and body; ``now`` is time zone aware.
+        """The error for an answer with such a status and body; ``TryAgainError`` for a transient status.
 
-        ``TryAgainError`` for a transient status, else one of the service's errors.
+        ``now`` is time zone aware.
         """
         said = _said(body)
         status, detail, rejected = answer.status_code, self._detail(said), self.role.rejected

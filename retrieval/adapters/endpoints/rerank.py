@@ -23,7 +23,6 @@ RERANKING = Endpoint(
     refused_advice="RETRIEVAL_RERANKER_MODEL, and the number and length of the texts", too_long=RerankerRejectedError,
     refused=RerankerRejectedError,
 )  # fmt: skip
-"""The service that a reranker asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +34,9 @@ class RerankShape:
     texts: str = "documents"
     """The member that holds the texts."""
     constants: Mapping[str, Any]
-    """Members that are always the same."""
     has_model: bool = True
     """Whether a request names its model; otherwise the server has only one."""
     most_texts: int = 1000
-    """The texts of one request."""
 
 
 SHAPES: Mapping[str, RerankShape] = MappingProxyType(
@@ -73,17 +70,17 @@ def read_rerank(answer: Any, texts: int, endpoint: Endpoint) -> list[float]:
     scores = dict(_scored(row, texts, endpoint) for row in rows)
     if len(rows) != texts or len(scores) != texts:
         raise _lied(endpoint, f"{len(rows)} scores for {len(scores)} of {texts} texts; it has to give one for each")
-    return [scores[place] for place in range(texts)]
+    return [scores[index] for index in range(texts)]
 
 
 def _scored(row: object, texts: int, endpoint: Endpoint) -> tuple[int, float]:
     found = row if isinstance(row, dict) else {}
-    place, score = found.get("index"), found.get("relevance_score", found.get("score"))
-    if not is_whole(place, 0, texts - 1):
+    index, score = found.get("index"), found.get("relevance_score", found.get("score"))
+    if not is_whole(index, 0, texts - 1):
         raise _lied(endpoint, f"{row!r:.80}; its index has to be a whole number from 0 to {texts - 1}")
     if not is_number(score, -1, 1):
         raise _lied(endpoint, f"{row!r:.80}; its score has to be a probability, from 0 to 1")
-    return place, max(float(score), 0.0)
+    return index, max(float(score), 0.0)
 
 
 def _lied(endpoint: Endpoint, what: str) -> RerankerRejectedError:
@@ -91,11 +88,7 @@ def _lied(endpoint: Endpoint, what: str) -> RerankerRejectedError:
 
 
 class EndpointReranker(EndpointClient):
-    """Asks over HTTP.
-
-    Overload (408, 409, 425, 429, 5xx), broken connections, truncated answers and timeouts are retried, as long as the
-    search waits.
-    """
+    """Asks over HTTP; calls are repeated as ``EndpointClient`` does, as long as the search waits."""
 
     def __init__(
         self, provider: str, *, model: str = "", api_key: str = "", base_url: str = "", **limits: Unpack[CallLimits]

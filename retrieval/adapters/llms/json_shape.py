@@ -12,7 +12,7 @@ from typing import Any
 from jsonschema.exceptions import SchemaError, best_match
 from referencing.exceptions import Unresolvable
 
-from retrieval.domain.checks import DECODER, JSONSyntaxError, encodable, json_of
+from retrieval.domain.checks import DECODER, JSONSyntaxError, encodable, json_of, shown_line
 from retrieval.domain.errors import LLMRejectedError
 from retrieval.domain.json_schema import validator_of
 
@@ -35,7 +35,6 @@ def messages_of(prompt: str, system: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": encodable(system)}, message]
 
 
-_LONGEST_REASON = 200
 _FENCED = re.compile(r"\A```\w*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 _BEGINNING = re.compile(r"[{\[]")
 _TRIES = 20
@@ -53,7 +52,7 @@ class JSONShape:
             self._validator = validator_of(text)
         except (SchemaError, TypeError, ValueError, RecursionError) as wrong:
             reason = wrong.message if isinstance(wrong, SchemaError) else str(wrong)
-            raise LLMRejectedError(f"the schema is not a JSON schema: {_line(reason)}; correct it") from None
+            raise LLMRejectedError(f"the schema is not a JSON schema: {shown_line(reason, 200)}; correct it") from None
 
     @property
     def instructions(self) -> str:
@@ -91,10 +90,11 @@ class JSONShape:
         try:
             wrong = best_match(self._validator.iter_errors(value))
         except (Unresolvable, RecursionError) as unusable:
-            raise LLMRejectedError(f"the schema cannot be followed: {_line(str(unusable))}; correct it") from None
+            reason = shown_line(str(unusable), 200)
+            raise LLMRejectedError(f"the schema cannot be followed: {reason}; correct it") from None
         if wrong is not None:
             raise LLMRejectedError(
-                f"the model's answer does not fit the schema at {wrong.json_path}: {_line(wrong.message)}; "
+                f"the model's answer does not fit the schema at {wrong.json_path}: {shown_line(wrong.message, 200)}; "
                 "ask again, or use another model"
             )
         return value
@@ -113,10 +113,6 @@ def _parse(text: str) -> Any:
             with contextlib.suppress(json.JSONDecodeError, JSONSyntaxError):
                 return DECODER.raw_decode(text, beginning.start())[0]
         raise
-
-
-def _line(words: str) -> str:
-    return " ".join(words.split())[:_LONGEST_REASON]
 
 
 def _is_strict(schema: object) -> bool:

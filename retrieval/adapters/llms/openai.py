@@ -99,7 +99,6 @@ CHAT = Endpoint(
     where="RETRIEVAL_LLM_MODEL and RETRIEVAL_LLM_BASE_URL (it often ends in /v1)", refused_advice="RETRIEVAL_LLM_MODEL",
     too_long=LLMRejectedError, refused=RefusedRequestError,
 )  # fmt: skip
-"""Chat completions."""
 
 
 _UNTIL_FORGOTTEN = 100
@@ -107,14 +106,11 @@ _UNTIL_FORGOTTEN = 100
 
 
 class OpenAILLM(EndpointClient):
-    """Asks over HTTP.
+    """Asks over HTTP; calls are repeated as ``EndpointClient`` does.
 
-    - A JSON answer is requested with its schema (``json_schema``); as any JSON object (``json_object``) if the endpoint
-      refuses that; and as text if it refuses that too. In each case the instructions contain the schema, and the answer
-      is checked against it.
-    - Overload (408, 409, 425, 429, 5xx), broken connections, truncated answers and timeouts are retried with
-      exponential backoff and jitter, not before ``Retry-After``. A ``Retry-After`` of more than 60 s is not awaited.
-      A request that was answered completely is not repeated.
+    A JSON answer is requested with its schema (``json_schema``); as any JSON object (``json_object``) if the endpoint
+    refuses that; and as text if it refuses that too. In each case the instructions contain the schema, and the answer
+    is checked against it.
     """
 
     def __init__(

@@ -17,6 +17,7 @@ from typing import Any
 from retrieval.adapters.llms.json_shape import JSONShape, checked_prompt
 from retrieval.domain.checks import is_number
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
+from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.words import LETTERS, word_pattern
 
 _TAGGED = re.compile(r"<query>(.*?)</query>", re.IGNORECASE | re.DOTALL)
@@ -26,12 +27,9 @@ _WORD = rf"{LETTERS}(?:[-'’.&]{LETTERS})*"
 _POSSESSIVE = re.compile(r"['’]s?$")
 _AT_A_PLACE = re.compile(r"^\s*who\b.*\bat\s+(?:the\s+)?(.+?)\W*$", re.IGNORECASE | re.DOTALL)
 
-_FUNCTION_WORDS = """
-    a about all am an and any are as at be been but by can could did do does for from had has have he her him his how
-    i if in into is it its know let me my of on or our please she should so some tell than that the their them there
-    these they this those to up us was we were what when where which who whom whose why will with would you your
-"""
-_STOPWORDS = frozenset(_FUNCTION_WORDS.split())
+# A negation distinguishes facts.
+_MORE_STOP_WORDS = "about all am any him know let me please some tell up us whom whose"
+_STOPWORDS = STOP_WORDS - {"no", "not"} | set(_MORE_STOP_WORDS.split())
 
 _SYNONYMS = (
     ("colleagues", "coworkers", "teammates"), ("colleague", "coworker", "teammate"), ("job", "work", "position"),
@@ -45,7 +43,10 @@ _SYNONYMS = (
 
 
 def query_in(prompt: str) -> str:
-    """The query that a prompt asks to rewrite, on one line; a JSON string is decoded."""
+    """The query that a prompt asks to rewrite, on one line; a JSON string is decoded.
+
+    It is in ``<query>`` tags, else after the last ``query:``, else in the last double quotes, else on the last line.
+    """
     for pattern in (_TAGGED, _LABELLED, _QUOTED):
         if matches := pattern.findall(prompt):
             return " ".join(_decode(matches[-1].strip()).split())
@@ -63,8 +64,8 @@ def sim_rewrites(query: str, rng: random.Random) -> list[str]:
     words = content_words(query) or word_pattern(_WORD, query).findall(query)
     if not words:
         return []
-    place = _AT_A_PLACE.match(query)
-    if place and place[1][0].isupper() and (name := " ".join(content_words(place[1]))):
+    at_place = _AT_A_PLACE.match(query)
+    if at_place and at_place[1][0].isupper() and (name := " ".join(content_words(at_place[1]))):
         return [name, f"works at {name}", f"{name} Corp employee"]
     core, first_rewording, second_rewording = " ".join(words), *_with_synonyms(words, rng)
     possible = [core, first_rewording, " ".join(_names(query)), second_rewording]
@@ -105,35 +106,30 @@ def _decode(text: str) -> str:
     return value if isinstance(value, str) else text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filling:
-    """The input that values are made from."""
+def value_for(schema: Mapping[str, Any], rng: random.Random, words: Sequence[str], lists: Sequence[str] = ()) -> Any:
+    """A value for the schema, by its types, bounds, lengths and choices; other keywords are ignored.
 
-    rng: random.Random
-    words: Sequence[str]
-    """The words of texts; if empty, texts are ``something``."""
-    lists: Sequence[str] = ()
-    """The elements of lists of texts; if empty, the elements are made of ``words``."""
-
-
-def value_for(schema: Mapping[str, Any], filling: Filling) -> Any:
-    """A value for the schema, by its types, bounds, lengths and choices; other keywords are ignored."""
+    Texts are made of ``words``; ``lists`` are the elements of lists of texts, as far as they fit.
+    """
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
-        return filling.rng.choice(schema["enum"])
+        return rng.choice(schema["enum"])
     if choices := schema.get("anyOf"):
-        return value_for(choices[0], filling)
-    kind = _type(schema)
-    if kind == "object":
-        return {name: value_for(part, filling) for name, part in schema.get("properties", {}).items()}
-    if kind == "array":
-        return _array(schema, filling)
-    if kind == "string":
-        return _string(schema, filling)
-    if kind == "boolean":
-        return filling.rng.random() < 0.5
-    return None if kind == "null" else _number(kind, schema, filling)
+        return value_for(choices[0], rng, words, lists)
+    match _type(schema):
+        case "object":
+            return {name: value_for(part, rng, words, lists) for name, part in schema.get("properties", {}).items()}
+        case "array":
+            return _array(schema, rng, words, lists)
+        case "string":
+            text, least = " ".join(rng.sample(words, min(3, len(words)))) or "something", schema.get("minLength", 0)
+            return text.ljust(least, "x")[: schema.get("maxLength")]
+        case "integer" | "number" as kind:
+            return _number(schema, rng, is_whole=kind == "integer")
+        case "boolean":
+            return rng.random() < 0.5
+    return None
 
 
 def _type(schema: Mapping[str, Any]) -> str:
@@ -141,33 +137,23 @@ def _type(schema: Mapping[str, Any]) -> str:
     return next((name for name in kind if name != "null"), "null") if isinstance(kind, list) else str(kind)
 
 
-def _array(schema: Mapping[str, Any], filling: Filling) -> list[Any]:
-    items, least = schema.get("items", {}), schema.get("minItems", 0)
+def _number(schema: Mapping[str, Any], rng: random.Random, *, is_whole: bool) -> float:
+    """A number within the bounds; a missing bound is chosen near the other."""
+    low = schema.get("minimum", min(0, schema.get("maximum", 1) - 1))
+    high = schema.get("maximum", low + (10 if is_whole else 1))
+    if is_whole:
+        return rng.randint(math.ceil(low), max(math.ceil(low), math.floor(high)))
+    return float(round(low + rng.random() * (high - low) * 0.99, 6))
+
+
+def _array(schema: Mapping[str, Any], rng: random.Random, words: Sequence[str], lists: Sequence[str]) -> list[Any]:
+    items = schema.get("items", {})
     takes_texts = _type(items) == "string" and not {"enum", "const", "anyOf"} & set(items)
     longest = items.get("maxLength", math.inf) if takes_texts else 0
-    texts = [text for text in filling.lists if len(text) <= longest]
-    number = max(least, len(texts) or 2)
-    number = min(number, schema.get("maxItems", number))
-    return [texts[place] if place < len(texts) else value_for(items, filling) for place in range(number)]
-
-
-def _string(schema: Mapping[str, Any], filling: Filling) -> str:
-    words, least = list(filling.words) or ["something"], schema.get("minLength", 0)
-    text = " ".join(filling.rng.sample(words, min(3, len(words))))
-    return text.ljust(least, "x")[: schema.get("maxLength", max(len(text), least))]
-
-
-def _number(kind: str, schema: Mapping[str, Any], filling: Filling) -> float:
-    """A number within the bounds; a missing bound is chosen near the other."""
-    is_whole = kind == "integer"
-    high = schema.get("maximum")
-    low = schema.get("minimum", 0 if high is None else min(0, high - 1))
-    if high is None:
-        high = max(low + 1, 10 if is_whole else 1)
-    if is_whole:
-        least = math.ceil(low)
-        return filling.rng.randint(least, max(least, math.floor(high)))
-    return float(round(low + filling.rng.random() * (high - low) * 0.99, 6))
+    texts = [text for text in lists if len(text) <= longest]
+    number = max(schema.get("minItems", 0), len(texts) or 2)
+    more = [value_for(items, rng, words, lists) for _ in range(number - len(texts))]
+    return [*texts, *more][: schema.get("maxItems")]
 
 
 _SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
@@ -234,7 +220,6 @@ _VARIATION = re.compile(r"\bvariation (-?\d+)")
 _PROMPT_CHARACTERS = 5000
 """The characters of a prompt that words are taken from."""
 _WORDS = 8
-"""The words of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,11 +245,10 @@ class SimFaults:
 class SimLLM:
     """Answers by rule: the same seed and prompt give the same answer on every machine and in every process.
 
-    - A prompt that contains ``rewrite`` and then ``query`` gets two or three rewrites of its query: the text in
-      ``<query>`` tags, else after the last ``query:``, else in the last double quotes, else the last line. Another
-      variation number in ``system`` ("variation 3") gives other rewrites.
-    - For JSON, messages between ``<messages>`` tags give each sentence as a fact (``sim_facts``), and facts between
-      ``<facts>`` tags give a decision each (``sim_decisions``).
+    - A prompt that contains ``rewrite`` and then ``query`` gets two or three rewrites of its query (``query_in``).
+      Another variation number in ``system`` ("variation 3") gives other rewrites.
+    - For JSON, messages between ``<messages>`` tags give facts (``sim_facts``), and facts between ``<facts>`` tags a
+      decision each (``sim_decisions``).
     - Any other prompt gets a sentence of its words, and any other schema a value that fits it.
 
     ``calls`` counts the calls since it was made or reset.
@@ -309,12 +293,8 @@ class SimLLM:
         if answer := sim_facts(prompt) or sim_decisions(prompt):
             with contextlib.suppress(LLMRejectedError):  # another schema is filled like any other
                 return shape.checked(answer)
-        filling = Filling(
-            rng=self._rng(prompt),
-            words=content_words(prompt[:_PROMPT_CHARACTERS])[:_WORDS],
-            lists=self._rewrites(prompt, system),
-        )
-        return shape.checked(value_for(shape.schema, filling))
+        words, lists = content_words(prompt[:_PROMPT_CHARACTERS])[:_WORDS], self._rewrites(prompt, system)
+        return shape.checked(value_for(shape.schema, self._rng(prompt), words, lists))
 
     async def aclose(self) -> None:
         """Refuse further calls."""

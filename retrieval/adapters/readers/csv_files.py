@@ -32,7 +32,6 @@ class ColumnPlan:
     """The positions of an item's parts in a row, counted from 0, by field and by attribute."""
 
     width: int
-    """The number of columns in the header."""
     fields: Mapping[str, tuple[int, ...]]
     attributes: Mapping[str, tuple[int, ...]]
     texts: frozenset[str] = frozenset()
@@ -82,13 +81,11 @@ def plan_columns(
 ) -> ColumnPlan:
     """The plan for a header; ``columns`` maps an item's field, or an attribute as ``attributes.name``, to a column.
 
-    A column that is not mapped is the field of its own name (see ``FIELD_NAMES``) unless that field is mapped to
-    another column; every other column is an attribute of its own name, and a column without a name is left out. If the
-    header repeats a column, a field takes the one value that is not empty, tags take all values, and an attribute is
-    the list of values. ``texts`` names attributes that are never numbers.
-
-    Raises ``ConfigurationError`` for a mapped column that is missing, an unknown field, two columns for one field or
-    attribute, and when no column holds the id.
+    A column that is not mapped is the field of its own name (see ``FIELD_NAMES``) unless that field is mapped, else an
+    attribute of its own name; a column without a name is left out. If the header repeats a column, a field takes the
+    one value that is not empty, tags take all values, and an attribute is the list of values. ``texts`` names
+    attributes that are never numbers. Raises ``ConfigurationError`` for columns that do not fit, and when no column
+    holds the id.
     """
     names = [name.strip() for name in header]
     unmapped = dict.fromkeys(name for name in names if name)
@@ -151,10 +148,9 @@ def read_csv_rows(
 ) -> Iterator[lines.InputLine]:
     """Every record that is not completely empty, as an item or an error.
 
-    Fields are separated by commas or, if the header has none, by semicolons, tabs or vertical bars. A record that
-    repeats the header, as in concatenated files, is an error. ``header`` is called with the raw header, without its
-    line end, before the first record. ``clean``: see ``read_items``. Raises ``ConfigurationError`` if the header does
-    not fit ``columns`` (see ``plan_columns``), and the errors of ``read_lines``.
+    Fields are separated by commas or, if the header has none, by semicolons, tabs or vertical bars. ``header`` is
+    called with the raw header before the first record. ``clean``: see ``read_items``. Raises ``ConfigurationError`` if
+    the header does not fit ``columns`` (see ``plan_columns``), and the errors of ``read_lines``.
     """
     records = CsvRecords(file, columns, texts)
     rows = _rows(file, records, max_line_bytes)

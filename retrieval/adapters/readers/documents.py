@@ -71,8 +71,6 @@ def format_of(name: str) -> str | None:
 def read_document(raw: RawDocument) -> tuple[Document, bool]:
     """The document, and whether control or format characters were removed.
 
-    It has its title and its blocks, each with the headings above it and its page.
-
     Raises ``InvalidItemError`` for a document that cannot be read, for any reason, and ``MissingExtraError`` if the
     extra ``documents`` is needed and not installed.
     """
@@ -169,14 +167,14 @@ def _markdown(data: bytes) -> _Content:
         if untouched := "\n".join(lines[start:end]).strip():
             blocks.append(Block(untouched, path.now, is_lines=True))
 
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.level or token.map is None or token.nesting < 0:
             continue
         between(position, token.map[0])
         position = max(position, token.map[1])
         source = "\n".join(lines[token.map[0] : token.map[1]]).strip("\n")
         if token.type == "heading_open":
-            heading = _MARKUP.sub(lambda match: match[1] or "", tokens[place + 1].content).strip()
+            heading = _MARKUP.sub(lambda match: match[1] or "", tokens[index + 1].content).strip()
             level = int(token.tag[1:])
             title = title or (heading if level == 1 else "")
             blocks.append(Block(source, path.enter(level, heading), is_heading=True))
@@ -206,7 +204,7 @@ _SPACE = re.compile(r"\s+")
 
 
 class _Page:
-    """The blocks of a page by the events of its parser: an element that is no known part of a line is a block."""
+    """Collects the blocks of a page from its parser; an element that is no known part of a line is a block."""
 
     def __init__(self) -> None:
         self._titles, self._text, self._entries = list[str](), list[str](), list[str]()

@@ -24,9 +24,8 @@ _NAMES = {field.name for field in fields(Feedback)} - {"context", "of_session"} 
 def read_feedback(file: str) -> Iterator[tuple[int, Feedback | BadLineError]]:
     """Every line that is not blank: its number, from 1, and its event or the error.
 
-    The key of an event without actor, session and key is made from its line.
-    So a file that is read twice counts once; the same line twice in a file is two events. Raises
-    ``InvalidRequestError`` if the file cannot be read.
+    An event without actor, session and key gets a key made from its line: a file that is read twice counts
+    once. Raises ``InvalidRequestError`` if the file cannot be read.
     """
     occurrences: Counter[bytes] = Counter()  # by digest, because a file may be large
     for line in read_lines(file, max_line_bytes=MAX_LINE_BYTES):

@@ -30,8 +30,8 @@ class DocumentFile:
     format: str
     within: Path | None = None
     """The folder that must contain it; None: a caller named the file itself."""
-    place: str = ""
-    """The place of its folder, see ``FoundFolder``; empty: a caller named the file itself."""
+    folder_hash: str = ""
+    """The hash of its folder, see ``FoundFolder``; empty: a caller named the file itself."""
 
     @property
     def size(self) -> int:
@@ -72,7 +72,7 @@ class FoundFolder:
     path: Path
     name: str
     """The beginning of its documents' ids, before a slash."""
-    place: str
+    folder_hash: str
     """A hash of its path, or of the name that the caller gave, to distinguish folders of the same name."""
 
 
@@ -94,9 +94,8 @@ def find_documents(paths: Sequence[str | os.PathLike[str]], name: str | None = N
 
     A document's id is its file's name; in a folder it is the folder's name and the path in the folder. ``name`` renames
     the one folder, or goes before a slash and the name of the one file. In a folder, hidden files, links, folders of
-    tools and files with other endings are left out and counted. Raises ``InvalidRequestError`` for a missing path, a
-    file with another ending, two folders of one name, two documents of one id, an invalid name, and the root of
-    the file system without a name.
+    tools and files with other endings are left out and counted. Raises ``InvalidRequestError`` for a missing path,
+    another ending, an invalid name, and folders or documents of one name.
     """
     _check_name(name, paths)
     by_id: dict[str, DocumentFile] = {}
@@ -148,8 +147,8 @@ def _folder(root: Path, name: str | None) -> FoundFolder:
             "give a name (--name, name=)"
         )
     identity = f"path {root}" if name is None else f"name {name}"
-    place = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:12]
-    return FoundFolder(root, root.name if name is None else name, place)
+    folder_hash = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:12]
+    return FoundFolder(root, root.name if name is None else name, folder_hash)
 
 
 def holds_documents(path: str | os.PathLike[str]) -> bool:
@@ -185,7 +184,7 @@ def _below(root: FoundFolder, skipped: Counter[str], unreadable: list[tuple[str,
             reason = _reason_to_skip(path)
             if reason is None and kind is not None:
                 key = f"{root.name}/{path.relative_to(root.path).as_posix()}"
-                yield DocumentFile(path, key, kind, root.path, root.place)
+                yield DocumentFile(path, key, kind, root.path, root.folder_hash)
             else:
                 skipped[reason or PurePath(name).suffix.lower() or "no ending"] += 1
 

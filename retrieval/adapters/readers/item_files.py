@@ -110,7 +110,6 @@ FORMAT_OF_ENDING = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".c
 """The format of a file of items by the ending of its name, before any ``.gz``."""
 
 FORMATS = tuple(dict.fromkeys(FORMAT_OF_ENDING.values()))
-"""The values of ``format``."""
 
 
 @checks.checks_argument_names
@@ -127,19 +126,18 @@ def read_items(
 ) -> Iterator[lines.InputLine]:
     """Every line of a file, or record of a CSV file, as an item or an error; blank lines are left out.
 
-    The file is read as it is consumed, in memory that does not grow with its size. ``-`` is standard input. A file
-    that starts like gzip is unpacked, whatever its name. The text is UTF-8. Without ``format`` the name's ending
-    decides, before any ``.gz``, and standard input is ``jsonl`` (BEIR's: see ``item_from_record``).
+    The file is read as it is consumed, in constant memory. ``-`` is standard input. A file that starts like gzip is
+    unpacked. The text is UTF-8. Without ``format`` the name's ending decides, before any ``.gz``, and standard input
+    is ``jsonl`` (BEIR's: see ``item_from_record``).
 
     ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …), or an attribute as ``attributes.name``,
-    to a column of CSV, or to an entry of JSON's objects (at the top, else in the metadata); see ``plan_columns`` and
-    ``mapped_record`` for the others. ``id_from`` names an entry of JSON's objects, such as ``text`` (``*``: all),
-    whose hash becomes the id where there is none: an item whose entry changes is then another item.
+    to a column of CSV, or to an entry of JSON's objects; see ``plan_columns`` and ``mapped_record``. ``id_from`` names
+    an entry of JSON's objects, such as ``text`` (``*``: all), whose hash becomes the id where there is none.
 
     In CSV, an empty value is missing, and tags are as ``parse_tags`` reads them. An attribute that reads as a JSON
-    number, ``true`` or ``false`` is a number or a boolean; everything else, the id in particular, is text, and so are
-    the attributes that ``texts`` names. ``header`` is called with the raw header line when reading begins. ``clean``
-    removes refused characters from items (see ``retrieval.clean_text``), and marks their lines.
+    number, ``true`` or ``false`` is a number or a boolean, unless ``texts`` names it; everything else is text.
+    ``header`` is called with the raw header line when reading begins. ``clean`` removes refused characters from items
+    (see ``retrieval.clean_text``), and marks their lines.
 
     Raises, before it returns, ``InvalidRequestError`` for a file that cannot be opened, and ``ConfigurationError`` for
     an unknown format or columns that the file does not have (for standard input, when reading begins). Raises

@@ -63,7 +63,6 @@ class LangChainDocument:
     text: str
     metadata: Mapping[str, Any]
     vector: list[float] | None
-    """None: it has none."""
     is_renamed: bool = False
     """Whether an earlier document has the same id, as in old tables of ``PGVector``; ``id`` is then the row's key."""
 

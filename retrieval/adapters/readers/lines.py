@@ -163,12 +163,12 @@ def _next_line(source: io.BufferedIOBase, limit: int) -> tuple[bytes, int]:
 
 
 def _read_failure(file: str, number: int, error: Exception) -> str:
-    place = f"{file}: after line {number}"
+    where = f"{file}: after line {number}"
     if isinstance(error, EOFError):
-        return f"{place}, the gzip data ends too early; the file was cut off, copy it again"
+        return f"{where}, the gzip data ends too early; the file was cut off, copy it again"
     if isinstance(error, gzip.BadGzipFile | zlib.error):
-        return f"{place}, the gzip data is damaged ({error}); copy the file again"
-    return f"{place}, reading failed: {error}"
+        return f"{where}, the gzip data is damaged ({error}); copy the file again"
+    return f"{where}, reading failed: {error}"
 
 
 def _open_failure(file: str, error: Exception) -> str:
@@ -202,16 +202,12 @@ class InputLine:
     offset: int
     """The bytes of the input file, compressed or not, that were consumed so far; rises to the file's size."""
     is_cleaned: bool = False
-    """Whether refused characters were removed from the item."""
 
 
 def line_read(
     file: str, line: Line, raw: str, fault: str | None, make: Callable[..., Item], *, clean: bool
 ) -> InputLine:
-    """The line with the item that ``make`` makes of it, or with the reason why it has none; a long reason is cut.
-
-    ``fault`` is a reason that is known before. ``clean``: see ``item_cleaned_if_needed``.
-    """
+    """The line with the item that ``make`` makes of it, or with the reason why it has none (``fault``: a known one)."""
     text, reason = raw.rstrip("\r\n"), fault or ""
     if not reason:
         try:

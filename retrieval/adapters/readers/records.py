@@ -43,16 +43,13 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     """The item that a record in BEIR's format describes.
 
     - ``_id`` (else ``item_id``, else ``id``): a text, or a whole number, which is converted to a text.
-    - ``title`` and ``text`` (else ``body``, else ``content``, ``page_content`` or ``document`` if that is text): texts,
-      by default empty.
+    - ``title`` and ``text`` (else ``body``, else ``content``, ``page_content`` or ``document`` if that is text): texts.
     - ``metadata`` (else ``attributes``): an object.
     - ``kind``, ``tags``, ``status``, ``source`` and ``occurred_at`` (else ``event_time``): at the top or in the
-      metadata; the top takes precedence. An empty status is the default status. A time is ISO 8601 text or a
-      ``datetime``: without a zone it is UTC, a date alone is midnight UTC, an empty text is no time.
-    - Every other entry, at the top or in the metadata, becomes an attribute; so does the second of two names
-      of one field, and a field's name in the metadata if the top has it too. The top takes precedence.
-    - A vector at the top (see ``check_no_vector``) is refused.
-    - An entry that is null counts as missing.
+      metadata; the top takes precedence. A time is ISO 8601 text or a ``datetime``: without a zone it is UTC, a date
+      alone is midnight UTC, an empty text is no time.
+    - Every other entry becomes an attribute; so does the second of two names of one field.
+    - A vector at the top (see ``check_no_vector``) is refused; an entry that is null counts as missing.
     - With ``clean``, texts are stored without the characters that are refused (see ``retrieval.domain.checks``).
 
     Raises ``InvalidItemError`` for anything else.
@@ -75,8 +72,7 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
 def check_no_vector(entries: Mapping[str, Any], item_id: str) -> None:
     """Raise ``InvalidItemError`` if an entry with one of ``_VECTOR_NAMES`` holds numbers alone.
 
-    Whoever gives a vector so expects searches to compare it; as an attribute it would never be compared. It cannot be
-    taken for the item's vector either, because the entry does not say of which embedding space it is.
+    As an attribute a vector would never be compared, and the entry does not say of which embedding space it is.
     """
     for name in _VECTOR_NAMES:
         if name in entries and _is_vector(entries[name]):
@@ -144,9 +140,9 @@ def mapped_columns(pairs: Iterable[str]) -> dict[str, str]:
 def mapped_record(record: Any, columns: Mapping[str, str]) -> Any:
     """The record with the mapped entries renamed to their fields and attributes; another value, unchanged.
 
-    ``columns`` maps a field or an attribute (see ``target_of``) to an entry, at the top or in the metadata. If a field
-    is mapped to another entry, the entry with the field's name becomes an attribute. Raises ``InvalidItemError`` if the
-    id's entry is missing.
+    ``columns`` maps a field or an attribute (see ``target_of``) to an entry, at the top or in the metadata. An entry
+    with the name of a field that is mapped becomes an attribute. Raises ``InvalidItemError`` if the id's entry is
+    missing.
     """
     if not columns or not isinstance(record, Mapping):
         return record
@@ -194,8 +190,7 @@ def _entries_like(name: str, entries: Iterable[str]) -> str:
 def with_hashed_id(record: Any, entry: str) -> Any:
     """The record; if it has no id, with a hash of an entry, or of all entries (``*``), as its id.
 
-    ``entry`` is a field of ``FIELD_NAMES``, by any of its names, or another entry. Equal contents have equal ids. A
-    value that is not a record is returned unchanged. Raises ``InvalidItemError`` if the entry is missing or empty.
+    A value that is not a record is returned unchanged. Raises ``InvalidItemError`` if the entry is missing or empty.
     """
     if not lacks_id(record):
         return record
@@ -305,8 +300,8 @@ _HIDDEN = "archived"
 def document_item(item_id: str, text: str, metadata: Mapping[str, Any]) -> Item:
     """The item with the text as its body and the metadata as its attributes, so that both come back unchanged.
 
-    Metadata with the name of a field (``kind``, ``source``, ``status``, ``tags``) also set that field, so that filters
-    on it find the document. Raises ``InvalidItemError``.
+    Metadata with the name of a field (``kind``, ``source``, ``status``, ``tags``) also set that field, for filters.
+    Raises ``InvalidItemError``.
     """
     attributes = {name: value for name, value in metadata.items() if name != EXPLANATION_KEY}
     fields = {name: attributes[name] for name in _KEY_FIELDS if is_key(attributes.get(name))}

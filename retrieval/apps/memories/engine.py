@@ -108,8 +108,7 @@ def context_text(
     """The memories as Markdown, in order, as many as fit, and these memories; ``standings`` have their verdicts.
 
     Without memories the text is ``nothing``; it is empty if none fits. Each line of a memory's content begins with
-    ``>``, so that it cannot look like a line of the page. Only the content of the last memory is shortened, if only a
-    part of it fits.
+    ``>``. Only the content of the last memory is shortened.
     """
     blocks: list[str] = []
     for number, memory in enumerate(memories, 1):
@@ -169,8 +168,7 @@ MatchEntities = Literal["filter", "prefer"]
 class RetrievalEngine:
     """Finds the memories of a project, and counts an access of each memory that it returns for a query or a task.
 
-    ``db`` is an open platform; the collection is made on first use. ``count_accesses=False`` is for trials and
-    measurements, which change no memory's popularity.
+    ``db`` is an open platform. ``count_accesses=False`` is for trials and measurements.
     """
 
     def __init__(self, db: Platform, collection: str = COLLECTION, *, count_accesses: bool = True) -> None:
@@ -203,15 +201,12 @@ class RetrievalEngine:
 
         A signal that the call gives nothing to compare with, such as words without a ``query``, takes no part: the
         others share its weight. ``interaction_types``: only those. ``entity_ids``, by type: only memories that are
-        linked to at least one of them; more links raise the score. With ``match_entities="prefer"`` links only raise
-        the score. An empty list, or none, filters nothing.
-        ``limit``: 1 to 1000. ``min_score``: 0 to 1. ``strategy`` is one of ``PROFILES``; None is ``semantic`` where the
-        collection has vectors, else ``hybrid``. ``profile`` is another one with signals. ``as_of`` (aware): only what
-        had happened by then, and recency as it was then.
-        ``include_history``: each memory's ``history`` holds its superseded versions, which no search finds.
-        ``min_relevance``, 0 to 1: leave out memories that answer the query with a lower probability. The score also
-        counts time, use and importance, so that recent memories have a high score whatever the query is.
-        Raises ``InvalidRequestError`` or one of its kind for what cannot be asked.
+        linked to at least one of them; with ``match_entities="prefer"`` links only raise the score. ``limit``: 1 to
+        1000. ``min_score``: 0 to 1. ``strategy`` is one of ``PROFILES``; None is ``semantic`` where the collection has
+        vectors, else ``hybrid``. ``profile`` is another one with signals. ``as_of`` (aware): only what had happened by
+        then. ``include_history``: each memory's ``history`` holds its superseded versions. ``min_relevance``, 0 to 1:
+        leave out memories that answer the query with a lower probability; the score also counts time, use and
+        importance. Raises ``InvalidRequestError`` or one of its kind.
         """
         checks.check_flags(include_history=include_history)
         memories = await self._get_candidate_memories(
@@ -247,9 +242,8 @@ class RetrievalEngine:
 
         Links to ``current_entities`` raise the score and filter nothing. The text has at most ``max_characters`` and
         ``max_tokens`` (four characters a token, unless ``count_tokens`` counts), with at most ``content_characters``
-        of a memory's content; only the last memory is cut further. Lines of content begin with ``>`` and cannot become
-        headings, labels or fences of the page; each memory has a line with its author and its verdicts. Counts an
-        access of each memory in the text. Raises as ``retrieve_relevant_memories`` does.
+        of a memory's content, quoted; only the last memory is cut further. Counts an access of each memory in the text.
+        Raises as ``retrieve_relevant_memories`` does.
         """
         checks.checked_whole("content_characters", content_characters, 1)
         fits = requests.bounds_of(max_characters, max_tokens, count_tokens)
@@ -346,7 +340,7 @@ class RetrievalEngine:
         memories = await self._store.get_memories([hit.item_id for hit in result])
         return [
             RelevantMemory(
-                **{part.name: getattr(memories[hit.item_id], part.name) for part in fields(Memory)},
+                **{each.name: getattr(memories[hit.item_id], each.name) for each in fields(Memory)},
                 computed_relevance_score=hit.score, rank=hit.rank, explanation=hit.explanation, relevance=hit.relevance,
                 retrieval_id=result.retrieval_id,
             )
@@ -397,10 +391,7 @@ class RetrievalEngine:
         entity_ids: Links | None = None,
         now: datetime | None = None,
     ) -> float:
-        """The seed profile's score of a memory for a question, independent of the call that retrieved it.
-
-        A signal for which the question has no input is left out: the others share its weight.
-        """
+        """The seed profile's score of a memory, without the signals for which the question has no input."""
         facts = Facts(
             title=memory.summary, body=memory.text, happened_at=memory.occurred_at,
             base_relevance=memory.relevance_score, accesses=memory.accesses, entities=requests.entity_set(memory.links),

@@ -123,8 +123,7 @@ class RememberReport(Serializable):
 def checked_conversation(messages: object, session: object, first_turn: object) -> Conversation:
     """The messages, checked and numbered from ``first_turn`` on.
 
-    Raises ``InvalidRequestError`` unless they are a list of messages, with at least one text of a speaker, and not too
-    long.
+    Raises ``InvalidRequestError`` unless they are a list with at least one text of a speaker, and not too long.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise InvalidRequestError(f"messages come in a list such as {_EXAMPLE}, not {messages!r:.80}")
@@ -256,8 +255,7 @@ def _fault(text: str, numbers: Sequence[int], turns: Sequence[Turn]) -> str:
 def grounded_share(text: str, turns: Iterable[Turn]) -> float:
     """The share of a fact's words, without stop words, that occur in its turns' texts or speakers; 0 to 1.
 
-    Words are equal if their first four characters are. A script without spaces is compared character by character. The
-    stop words of a fact without other words count.
+    Words are equal if their first four characters are; a script without spaces is compared character by character.
     """
     of_turns = _stems(" ".join(f"{turn.speaker} {turn.text}" for turn in turns))
     of_fact = _stems(text)
@@ -318,7 +316,7 @@ def decision_prompt(questions: Iterable[FactQuestion]) -> str:
         {
             "fact": number,
             "text": fact,
-            "memories": [{"memory": place, "text": memory.text} for place, memory in enumerate(near, 1)],
+            "memories": [{"memory": index, "text": memory.text} for index, memory in enumerate(near, 1)],
         }
         for number, (fact, near) in enumerate(questions, 1)
     )
@@ -328,18 +326,17 @@ def decision_prompt(questions: Iterable[FactQuestion]) -> str:
 def decisions_in(answer: Mapping[str, Any], questions: Sequence[FactQuestion]) -> list[FactDecision]:
     """The decisions in a model's answer, by question; if there are several on a fact, the first counts.
 
-    A fact without a decision is new, and so is a fact whose decision names a memory that was not shown with it, so that
-    no fact is lost.
+    A fact is new without a decision, and if its decision names a memory that was not shown with it.
     """
     first_decisions: dict[int, Mapping[str, Any]] = {}
     for decision in answer["decisions"]:
         first_decisions.setdefault(decision["fact"], decision)
     decisions = [NEW] * len(questions)
-    for place, (_, near) in enumerate(questions):
-        given = first_decisions.get(place + 1, {"decision": "new"})
+    for index, (_, near) in enumerate(questions):
+        given = first_decisions.get(index + 1, {"decision": "new"})
         if given["decision"] != "new" and 1 <= given["memory"] <= len(near):
             reason = clean_text(" ".join(given["reason"].split()), is_line=True)[:_REASON_CHARACTERS]
-            decisions[place] = FactDecision(_OUTCOMES[given["decision"]], near[given["memory"] - 1], reason)
+            decisions[index] = FactDecision(_OUTCOMES[given["decision"]], near[given["memory"] - 1], reason)
     return decisions
 
 
@@ -364,11 +361,10 @@ async def near_memories(
     joins: bool = False,
     alike: Callable[[str, str, float | None], float] = similarity,
 ) -> list[Near]:
-    """The memories of its project whose similarity is at least the threshold, the most similar first.
+    """The memories of its project whose similarity is at least the threshold, the most similar first, expired or not.
 
-    They are searched by words and, with the memory's ``vector``, also by meaning. They may have expired. With ``joins``
-    only memories of the same user and type, which the memory may join. ``alike`` is a function of two texts and the
-    cosine of their vectors.
+    They are searched by words and, with the memory's ``vector``, by meaning. With ``joins`` only memories of the same
+    user and type. ``alike`` is a function of two texts and the cosine of their vectors.
     """
     item = memory.item()
     if not item.indexed_text:
@@ -395,7 +391,7 @@ async def near_memories(
 def topical(text: str, other: str, cosine: float | None = None) -> float:
     """The overlap of the texts' words or the cosine of their vectors, whichever is greater, 0 to 1.
 
-    Unlike ``similarity``, it is high for texts about the same subject even if they contradict each other.
+    Unlike ``similarity``, it is high for texts on one subject even if they contradict each other.
     """
     return max(jaccard(terms(text), terms(other)), min(1.0, cosine or 0.0))
 
@@ -494,30 +490,21 @@ class Remembering:
         return RememberReport(facts=facts, messages=self.conversation.messages, **others)
 
     async def decisions(self, facts: Sequence[NewMemory]) -> list[FactDecision]:
-        """The decision on each fact.
-
-        A fact is new if no memory is near, and the same if its words are; the language model decides on the others.
-        """
+        """The decision on each fact: new if no memory is near, the same if the words are; else the language model's."""
         near = await self._near(facts)
         decisions: list[FactDecision] = []
         undecided: list[int] = []
-        for place, (fact, memories) in enumerate(zip(facts, near, strict=True)):
-            same = next(
-                (
-                    memory
-                    for memory in memories
-                    if memory_fields.normalised(memory.text) == memory_fields.normalised(fact.content)
-                ),
-                None,
-            )
+        for index, (fact, memories) in enumerate(zip(facts, near, strict=True)):
+            stated = memory_fields.normalised(fact.content)
+            same = next((memory for memory in memories if memory_fields.normalised(memory.text) == stated), None)
             decisions.append(NEW if same is None else FactDecision(FactOutcome.SAME, same))
             if memories and same is None:
-                undecided.append(place)
-        questions = [(facts[place].content, near[place][:NEAR_EACH]) for place in undecided]
+                undecided.append(index)
+        questions = [(facts[index].content, near[index][:NEAR_EACH]) for index in undecided]
         if questions:
             answer = await self._answer(decision_prompt(questions), DECISION_SCHEMA, DECISION_SYSTEM)
-            for place, decision in zip(undecided, decisions_in(answer, questions), strict=True):
-                decisions[place] = decision
+            for index, decision in zip(undecided, decisions_in(answer, questions), strict=True):
+                decisions[index] = decision
         return decisions
 
     async def _near(self, facts: Sequence[NewMemory]) -> list[list[Near]]:
@@ -525,10 +512,10 @@ class Remembering:
         vectors = await self.writer.vectors_of([fact.item() for fact in facts])
         gate = asyncio.Semaphore(SEARCHES_AT_ONCE)
 
-        async def near(place: int) -> list[Near]:
+        async def near(index: int) -> list[Near]:
             async with gate:
-                vector = vectors[place] if vectors else None
-                return await near_memories(self.collection, facts[place], vector, NEAR_FROM, joins=True, alike=topical)
+                vector = vectors[index] if vectors else None
+                return await near_memories(self.collection, facts[index], vector, NEAR_FROM, joins=True, alike=topical)
 
         lists = await all_of(map(near, range(len(facts))))
         stored = await read_memories(

@@ -118,8 +118,7 @@ def bounds_of(
 ) -> Callable[[str], bool]:
     """Whether a text is within the bounds; None: unlimited.
 
-    Raises ``InvalidRequestError`` unless a bound is a whole number of at least 1, or None; so does the function if
-    ``count_tokens`` gives anything but a number of tokens.
+    Raises ``InvalidRequestError`` for a bound below 1, as does the function if ``count_tokens`` gives no number.
     """
     for name, bound in (("max_characters", max_characters), ("max_tokens", max_tokens)):
         if bound is not None:
@@ -140,7 +139,7 @@ def bounds_of(
     return fits
 
 
-def entity_set(entities: Links | None) -> frozenset[signals.Entity]:
+def entity_set(entities: Links | None) -> frozenset[signals.EntityKey]:
     """Every entity with its type. Raises ``InvalidRequestError`` for anything but a mapping of lists of ids."""
     links = checked_links(entities or {})
     return frozenset((entity_type, entity_id) for entity_type, ids in links.items() for entity_id in ids)
@@ -166,10 +165,10 @@ _OTHER_NAMES = MappingProxyType({name: names[0] for names in (_PROTOCOLS, _PLANS
 
 
 def related_types(task_type: str) -> tuple[str, ...]:
-    """The interaction types of memories that help with a task; for an unknown type, only that type.
+    """The interaction types of memories that help with a task, in any case; for an unknown type, only that type.
 
-    Case and the spaces around the name do not matter. The name as it is given is one of them, because types of memories
-    are compared literally. Raises ``InvalidRequestError`` for an empty name.
+    The name as it is given is one of them, because types of memories are compared literally. Raises
+    ``InvalidRequestError`` for an empty name.
     """
     if not isinstance(task_type, str) or not task_type.strip():
         raise InvalidRequestError(f"task_type is {task_type!r:.80}; name a kind of task such as 'insights'")

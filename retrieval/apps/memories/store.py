@@ -10,7 +10,7 @@ from typing import Any
 
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.memories import list_memories, rate_memory, read_memories
-from retrieval.apps.memories import messages as conversations
+from retrieval.apps.memories import messages as remembering
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
@@ -27,7 +27,6 @@ from retrieval.services.items import writer_of
 from retrieval.services.memories import Look, MemoryWriter, forget, forget_all, histories
 
 COLLECTION = "memories"
-"""The default collection of a store or an engine."""
 
 
 async def memories_collection(platform: Platform, name: str = COLLECTION) -> Collection:
@@ -38,8 +37,8 @@ async def memories_collection(platform: Platform, name: str = COLLECTION) -> Col
 async def existing_store(platform: Platform, name: str = COLLECTION) -> MemoryStore:
     """The store of an existing collection of memories.
 
-    A collection of memories declares certain attributes, even while it is empty. Raises ``UnknownCollectionError``, and
-    ``InvalidRequestError`` for a collection of other items.
+    Raises ``UnknownCollectionError``, and ``InvalidRequestError`` for a collection that lacks the attributes of
+    memories.
     """
     collection = await platform.collection(name, create=False)
     if not set(memory_fields.FILTERABLE) <= set((await collection.info()).filterable):
@@ -59,7 +58,7 @@ class MemoryPage(ResultList[Memory]):
     """The value of ``after`` for the next page; None: this is the last page."""
 
 
-def _place(after: str) -> tuple[datetime, str]:
+def _position(after: str) -> tuple[datetime, str]:
     moment, _, memory_id = after.partition(" ") if isinstance(after, str) else ("", "", "")
     try:
         happened_at = datetime.fromisoformat(moment)
@@ -103,8 +102,6 @@ class MemoryStore:
         content: Any,
         user_id: str | None = None,
         *,
-        linked_question_ids: Sequence[str] = (),
-        linked_hypothesis_ids: Sequence[str] = (),
         links: Links | None = None,
         summary: str | None = None,
         relevance_score: float = 1.0,
@@ -121,11 +118,10 @@ class MemoryStore:
         - ``linked_paper_ids=[...]`` links to entities of the type ``papers``, and likewise for any other type (see
           ``entity_type``); ``links`` maps types to ids.
         - ``occurred_at``: the time of the event; default: now. ``expires_at``: the time to forget it, not a past one.
-        - ``memory_id``: the application's own key; default: a new one. A memory with a known key replaces the stored
-          one, and keeps its access count.
-        - ``duplicates``: ``report`` (store it, and name near-duplicates), ``merge`` (join it to the most similar memory
-          of its project, user and type, see ``retrieval.domain.items.memory.merged``), ``keep`` (store it without a
-          search for others).
+        - ``memory_id``: the application's own key; default: a new one. A known key replaces the stored memory, and
+          keeps its access count.
+        - ``duplicates``: ``report`` (name near-duplicates), ``merge`` (join it to the most similar memory of its
+          project, user and type, see ``retrieval.domain.items.memory.merged``), ``keep`` (search for none).
 
         Raises ``InvalidRequestError`` for values that cannot be stored.
         """
@@ -137,8 +133,6 @@ class MemoryStore:
                 "interaction_type": interaction_type,
                 "content": content,
                 "user_id": user_id,
-                "linked_question_ids": linked_question_ids,
-                "linked_hypothesis_ids": linked_hypothesis_ids,
                 "links": links,
                 "summary": summary,
                 "relevance_score": relevance_score,
@@ -160,10 +154,9 @@ class MemoryStore:
     ) -> AddReport:
         """Store memories, each a mapping of the arguments of ``store_memory``; with ``keep``, many in each transaction.
 
-        A copy of another store may have memories that have expired: they are taken, and forgotten like all others.
-        With ``report`` or ``merge`` they are stored one after the other, and merged ones count as changed. If one is
-        invalid, nothing is stored. After an error of the database, the earlier batches of 2,000 are stored, or with
-        ``report`` and ``merge`` the earlier memories.
+        Expired memories are taken, as a copy of another store has them. If one is invalid, nothing is stored. After an
+        error of the database, the earlier batches of 2,000 are stored, or with ``report`` and ``merge`` the earlier
+        memories; merged ones count as changed.
         """
         policy = checked_choice("treatment of duplicates", duplicates, Duplicates)
         valid = [self._from_record(memory) for memory in checked_list("memories", memories, '[{"content": "..."}]')]
@@ -201,12 +194,11 @@ class MemoryStore:
         limit: int = 100,
         after: str | None = None,
     ) -> MemoryPage:
-        """The project's memories, the latest first; ``after``: the ``next`` of the previous page.
+        """The project's memories, the latest first; ``after``: the ``next`` of the previous page; ``limit``: 1 to 1000.
 
-        Superseded memories have no index by project: with ``include_superseded`` the collection is read by time, all of
-        it if the project is small.
-
-        ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an invalid ``after``.
+        With ``include_superseded`` the collection is read by time, all of it if the project is small, because
+        superseded memories have no index by project. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for
+        ``after``.
         """
         checked_limit(limit, MOST_LISTED)
         check_flags(include_superseded=include_superseded)
@@ -218,7 +210,7 @@ class MemoryStore:
             user_id=None if user_id is None else checked_name("user_id", user_id),
             are_archived_too=include_superseded,
             now=self._platform.now,
-            before=None if after is None else _place(after),
+            before=None if after is None else _position(after),
             most=limit + 1,
         )
         page = memories[:limit]
@@ -275,9 +267,9 @@ class MemoryStore:
     async def supersede(self, old_id: str, new: str | Mapping[str, Any]) -> str:
         """Let a memory supersede another, and return its id: the old one stays readable, but searches do not find it.
 
-        ``new`` is the id of a stored memory, or a mapping of the arguments of ``store_memory``, which is then stored in
-        the same transaction, without a search for duplicates. Both must be of one project and not expired. Raises
-        ``UnknownItemError`` and ``InvalidRequestError``.
+        ``new`` is the id of a stored memory, or a mapping of the arguments of ``store_memory``, which is stored in the
+        same transaction. Both must be of one project and not expired. Raises ``UnknownItemError`` and
+        ``InvalidRequestError``.
         """
         _check_id(old_id)
         if isinstance(new, str):
@@ -294,26 +286,25 @@ class MemoryStore:
         session: str,
         user_id: str | None = None,
         first_turn: int = 1,
-        interaction_type: str = conversations.FACT,
+        interaction_type: str = remembering.FACT,
         occurred_at: datetime | None = None,
         again: bool = False,
-    ) -> conversations.RememberReport:
+    ) -> remembering.RememberReport:
         """Store the facts that a language model finds in the messages of a conversation, each with its source turns.
 
-        A message has a ``role``, a ``content`` and optionally a ``name``; messages of systems and tools are ignored.
-        Messages are numbered from ``first_turn`` on; a memory is linked to its turns under the type ``turns`` as
-        ``session/number``. If a memory of the same project, user and type states a fact already, the fact's turns are
-        added to that memory; a fact that contradicts such a memory supersedes it (see ``history``); a fact that its
-        turns do not support is refused. All facts are stored in one transaction. Repeating the same messages of the
-        same session changes nothing; with ``again`` they are read again, for example by another language model.
-        ``occurred_at`` is the time of the messages; default: now.
+        A message has a ``role``, a ``content`` and optionally a ``name``. Messages are numbered from ``first_turn`` on;
+        a memory is linked to its turns under the type ``turns`` as ``session/number``. A fact that a memory of the same
+        project, user and type states already adds its turns to that memory; one that contradicts such a memory
+        supersedes it; one that its turns do not support is refused. All facts are stored in one transaction. Repeating
+        the messages of a session changes nothing, unless they are read ``again``. ``occurred_at``: the time of the
+        messages; default: now.
 
         Sends the messages, and memories that resemble their facts, to ``platform.llm``, in two calls at most. Raises
         ``NoLanguageModelError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` without a
         usable answer, and ``InvalidRequestError`` for invalid messages.
         """
         check_flags(again=again)
-        conversation = conversations.checked_conversation(messages, session, first_turn)
+        conversation = remembering.checked_conversation(messages, session, first_turn)
         now = self._platform.now
 
         def memory_of(**fields: Any) -> NewMemory:
@@ -324,24 +315,23 @@ class MemoryStore:
         receipt = memory_of(
             memory_id=conversation.key(project_id, user_id, interaction_type),
             content=f"{conversation.messages} messages of session {conversation.session}",
-            interaction_type=conversations.RECEIPT,
+            interaction_type=remembering.RECEIPT,
             status="archived",
         )
         receipt.item()  # invalid messages are refused before a model is called
-        remembering = conversations.Remembering(
+        call = remembering.Remembering(
             conversation=conversation, memory_of=memory_of, receipt=receipt, now=now,
-            llm=conversations.needed_llm(self._platform.llm), collection=await self._collection(),
+            llm=remembering.needed_llm(self._platform.llm), collection=await self._collection(),
             writer=await self._writer(), place=await self._place(),
         )  # fmt: skip
-        return await remembering.remember(again=again)
+        return await call.remember(again=again)
 
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
         """The versions of a memory, newest first: the current one, then the superseded ones.
 
-        Each has the times of its event (``occurred_at``) and of its storage (``created_at``), its turns (``sources``),
-        and, if a language model decided that it supersedes the previous version, the ``reason`` in its metadata. The
-        ``updated_at`` of a superseded version is the time when it was superseded, unless it was changed later. Raises
-        ``UnknownItemError`` if there is no such memory, or it expired.
+        ``metadata`` has the ``reason`` if a language model decided that a version supersedes the previous one;
+        ``updated_at`` of a superseded version is usually the time when it was superseded. Raises ``UnknownItemError``
+        if there is no such memory, or it expired.
         """
         versions = await self.histories([memory_id])
         if memory_id not in versions:
@@ -386,7 +376,7 @@ class MemoryStore:
             joins = policy is Duplicates.MERGE
             vectors = await writer.vectors_of([memory.item()])
             vector = vectors[0] if vectors else None
-            candidates = await conversations.near_memories(
+            candidates = await remembering.near_memories(
                 await self._collection(), memory, vector, self._threshold, joins=joins
             )
             current = await self.get_memories([memory.memory_id for memory in candidates]) if candidates else {}

@@ -61,7 +61,6 @@ async def vector_of(collection: Collection, metaphor: Metaphor) -> Vector:
 
 
 COLLECTION = "metaphors"
-"""The default collection of a corpus."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,8 +68,7 @@ _log = logging.getLogger(__name__)
 class MetaphorCorpus:
     """The metaphors of one collection: ``static`` ones, which a program passes, and dynamic ones, which are stored.
 
-    ``async for metaphor in corpus`` yields both. Candidates are in the collection but not in the corpus, until they
-    have proved themselves by use or a person accepts them.
+    ``async for metaphor in corpus`` yields both, without candidates.
     """
 
     def __init__(self, collection: Collection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
@@ -86,12 +84,10 @@ class MetaphorCorpus:
     async def open(
         cls, platform: Platform, name: str = COLLECTION, static: Sequence[Metaphor] = STANDARD_CORPUS
     ) -> Self:
-        """The corpus of that name, made if missing, with the static metaphors stored; unchanged ones cost nothing.
+        """The corpus of that name, made if missing, with the static metaphors stored and the candidates settled.
 
-        A stored static metaphor that is no longer in ``static`` is archived. A metaphor that ``add`` stored under an id
-        of ``static`` does not change. Candidates with enough verdicts are settled. A corpus that was opened earlier
-        with other static metaphors still returns those: pass the same list everywhere. Raises ``InvalidVectorError``
-        for an embedding of another space.
+        A stored static metaphor that is no longer in ``static`` is archived; one that ``add`` stored under an id of
+        ``static`` does not change. Raises ``InvalidVectorError`` for an embedding of another space.
         """
         checked_platform("platform", platform)
         collection = await platform.collection(name, profile=values.METAPHORS_PROFILE, filterable=values.FILTERABLE)
@@ -151,7 +147,7 @@ class MetaphorCorpus:
         return {key: tuple(map(float, vector)) for key, vector in (await self._collection.embeddings(ids)).items()}
 
     async def embed(self, metaphor: Metaphor) -> Metaphor:
-        """The metaphor with its vector: its own, else the stored one of the same text, else one made from its text.
+        """The metaphor with its own vector, or else with that of its text, stored or made now.
 
         Raises the embedder's errors, and ``InvalidRequestError`` for a collection without an embedding space.
         """
@@ -175,11 +171,10 @@ class MetaphorCorpus:
     ) -> None:
         """Store a new metaphor of the corpus, or with ``status="candidate"`` one that has to prove itself first.
 
-        ``source`` and ``provenance`` describe its origin. Searches find it by its own ``embedding``; without one, its
-        text is embedded at once. If the embedder does not answer, a warning is logged, and searches do not find the
-        metaphor before the corpus is opened again or the worker runs. The metaphor is not validated: see
-        ``validate_metaphor``. Raises ``InvalidRequestError``, a ``ValueError``, for an id in use, the source ``static``
-        and another status, and ``InvalidVectorError`` for an embedding of another space.
+        ``source`` and ``provenance`` describe its origin. Its own ``embedding`` is stored, else its text is embedded;
+        if the embedder does not answer, a warning is logged. The metaphor is not validated: see ``validate_metaphor``.
+        Raises ``InvalidRequestError`` for an id in use, the source ``static`` and another status, and
+        ``InvalidVectorError`` for an embedding of another space.
         """
         values.checked_metaphor("metaphor", metaphor)
         if provenance is not None and not isinstance(provenance, Mapping):
@@ -206,7 +201,7 @@ class MetaphorCorpus:
             _log.warning("metaphor %r: %s", metaphor.id, note)
 
     async def add_candidate(self, metaphor: Metaphor, provenance: Mapping[str, Any] | None = None) -> None:
-        """Store a generated metaphor as a candidate, to be accepted or rejected by use or a person.
+        """Store a generated metaphor as a candidate.
 
         Raises ``InvalidRequestError`` for a metaphor that ``validate_metaphor`` finds invalid, and for an id in use.
         """
@@ -231,10 +226,9 @@ class MetaphorCorpus:
         await set_status(handle_of(self._collection), metaphor_id, ARCHIVED)
 
     async def settle(self, metaphor_id: str) -> str:
-        """Accept or reject a candidate by its verdicts; returns its status: ``active``, ``candidate`` or ``archived``.
+        """Accept or reject a candidate by its verdicts (see ``status_after``); returns its status.
 
-        With at least 3 verdicts and (successes + 1) / (verdicts + 2) of at least .6 it joins the corpus; with at least
-        5 and less than .3 it is rejected. Other metaphors keep their status. Raises ``UnknownItemError``.
+        Other metaphors keep their status. Raises ``UnknownItemError``.
         """
         item = await self._item(metaphor_id)
         standing = (await self._collection.standings([metaphor_id])).get(metaphor_id)
@@ -247,10 +241,7 @@ class MetaphorCorpus:
         return (await self._item(metaphor_id)).status
 
     async def settle_all(self) -> dict[str, str]:
-        """Settle every candidate with enough verdicts; returns the status of the settled ones, by id.
-
-        ``open`` and retrievals with candidates call it, because verdicts may also come from other programs.
-        """
+        """Settle every candidate with enough verdicts; returns the status of the settled ones, by id."""
         ids = [candidate.id for candidate in await self.candidates()]
         standings = await self._collection.standings(ids) if ids else {}
         due = [key for key, standing in standings.items() if status_after(standing.uses, standing.successes)]
@@ -259,9 +250,8 @@ class MetaphorCorpus:
     async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
         """The near-duplicates of the metaphor, candidates too, with their similarities, best first, then by id.
 
-        The similarity is 1 for the same name without case, punctuation and articles, also of rejected metaphors, which
-        have no vector; else it is the cosine of the vectors, at least ``above`` (0 to 1). The metaphor's own
-        ``embedding`` takes precedence over its text. Raises the embedder's errors.
+        The similarity is 1 for the same ``name_key``, also of rejected metaphors; else it is the cosine of the vectors,
+        at least ``above`` (0 to 1). Raises the embedder's errors.
         """
         values.checked_metaphor("metaphor", metaphor)
         checked_number("above", above)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation, Problem, validate_metaphor
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
-from retrieval.apps.result_list import ResultList
+from retrieval.apps.result_list import AnswerList
 from retrieval.collection import handle_of
 from retrieval.domain import llm as llms
 from retrieval.domain.errors import InvalidRequestError, LLMRejectedError, RetrievalError
@@ -97,11 +97,10 @@ def suggestion_prompt(problem: Problem, tried: Iterable[str], failure: str = "")
 
 
 def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
-    """The metaphors of a model's answer, in its order, until three of them have different names.
+    """The metaphors of a model's answer, in its order, until three of them have different names; not validated.
 
-    Suggestions that do not fit the schema are left out, those without a name too, and texts without a word or with
-    control characters. The metaphors are not validated: see ``validate_metaphor``. An id consists of the name and a
-    hash of problem and content.
+    Suggestions that do not fit the schema or have no name are left out, and texts without a word or with control
+    characters.
     """
     from retrieval.adapters.llms.json_shape import JSONShape  # searches do not need its libraries
 
@@ -178,12 +177,8 @@ class SuggestionRequest(NamedTuple):
     """The reason for the request, which is stored with the suggestions."""
 
 
-@dataclass(eq=False, repr=False)
-class Suggestions(ResultList[Metaphor]):
-    """The suggested metaphors that can be used."""
-
-    notes: tuple[str, ...] = ()
-    """The reasons why other suggestions, or all, cannot be used."""
+Suggestions = AnswerList[Metaphor]
+"""The suggested metaphors that can be used; ``notes``: the reasons why other suggestions, or all, cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,27 +199,26 @@ class Generator:
         return llms.model_name(self.llm)
 
     async def suggestions(self, request: SuggestionRequest, seconds: float | None = None) -> Suggestions:
-        """At most three suggestions, stored as candidates.
+        """At most three suggestions, stored as candidates; callers with the same problem share one call of the model.
 
-        All callers with the same problem share one call of the model, which continues if a caller leaves. Raises
-        ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer without a usable metaphor, and
+        Raises ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer without a usable metaphor, and
         ``TimeoutError`` after ``seconds``.
         """
         key = (id(self.llm), self.corpus.collection.name, PROMPT_VERSION, request.problem.description)
         shared: Suggestions = await self._calls.result(key, lambda: self._remembered(request), seconds)
-        return Suggestions(shared, shared.notes)  # a copy, because a caller may change its list
+        return Suggestions(shared, notes=shared.notes)  # a copy, because a caller may change its list
 
     async def in_time(self, request: SuggestionRequest, seconds: float) -> Suggestions:
         """The suggestions if they come in time, or the reason why there are none; failed requests are not repeated."""
         when, why = self.refused.get(request.prompt, (None, ""))
         if when is not None and self.now() - when < AGAIN_AFTER:
-            return Suggestions((), (f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
+            return Suggestions((), notes=(f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
         try:
             return await self.suggestions(request, seconds)
         except TimeoutError:
-            return Suggestions((), (f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
+            return Suggestions((), notes=(f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
         except RetrievalError as error:
-            return Suggestions((), (f"nothing was generated: {llms.plain_error(error)}",))
+            return Suggestions((), notes=(f"nothing was generated: {llms.plain_error(error)}",))
 
     async def still_untried(self, problem: Problem, exclude: Collection[str]) -> bool:
         """Whether there are earlier suggestions for this problem's text that are not excluded."""
@@ -260,11 +254,11 @@ class Generator:
                 if why_not is None:
                     kept.append(metaphor)
                 else:
-                    notes.append(llms.plain(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
+                    notes.append(llms.printable_line(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
             raise LLMRejectedError(f"{self.name} suggested nothing that can be used: {why}")
-        return Suggestions(kept, tuple(notes))
+        return Suggestions(kept, notes=tuple(notes))
 
     async def _keep(self, metaphor: Metaphor, request: SuggestionRequest) -> str | None:
         """Store the metaphor, unless it exists; returns the reason why it cannot be used, or None."""

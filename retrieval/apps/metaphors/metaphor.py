@@ -152,10 +152,10 @@ LEAST_DESCRIPTION = 20
 
 
 def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
-    """Whether a metaphor can be used, and a list of all its issues.
+    """Whether a metaphor can be used, and its issues.
 
-    Fewer than two operations, or an operation without effects, make it invalid. A description of less than 20
-    characters and missing examples are only warnings. Raises ``InvalidRequestError`` for anything but a metaphor.
+    Too few operations, and an operation without effects, make it invalid; other issues are only warnings. Raises
+    ``InvalidRequestError`` for anything but a metaphor.
     """
     checked_metaphor("metaphor", metaphor)
     issues = []
@@ -218,10 +218,7 @@ def metaphor_of(stored: Item | Hit) -> Metaphor:
 
 
 def embedded_text(metaphor: Metaphor) -> str:
-    """The text that is embedded: name, description and examples.
-
-    Operations are left out, because they make searches worse (docs/decisions/0024-metaphors.md).
-    """
+    """The text that is embedded. Operations make searches worse (docs/decisions/0024-metaphors.md)."""
     return f"{metaphor.name}\n{_body(metaphor)}".strip()
 
 
@@ -328,7 +325,7 @@ def session_of(problem: Problem) -> str:
     return problem.id if len(problem.id) <= MAX_NAME_LENGTH else ""
 
 
-Scored = tuple[Metaphor, float]
+ScoredMetaphor = tuple[Metaphor, float]
 """A metaphor with its score."""
 
 SIMILARITY_SHARE, LEARNED_SHARE = 0.4, 0.6
@@ -339,13 +336,14 @@ UNTRIED_SHARE = 0.9
 
 
 def combine_scores(
-    first: Iterable[Scored], second: Iterable[Scored], weights: tuple[float, float] = (SIMILARITY_SHARE, LEARNED_SHARE)
-) -> list[Scored]:
+    first: Iterable[ScoredMetaphor],
+    second: Iterable[ScoredMetaphor],
+    weights: tuple[float, float] = (SIMILARITY_SHARE, LEARNED_SHARE),
+) -> list[ScoredMetaphor]:
     """Combine two rankings: the sum of weight × score by the metaphor's id, best first, then by id.
 
-    A metaphor that is missing from a ranking has the score 0 in it. With scores from 0 to 1 and weights that add up to
-    1, the sum is from 0 to 1. ``retrieve`` computes the same sum by the collection's profile. Raises
-    ``InvalidRequestError`` for other rankings, and unless there are two finite weights of at least 0.
+    A metaphor that is missing from a ranking has the score 0 in it. Raises ``InvalidRequestError`` for other rankings,
+    and unless there are two finite weights of at least 0.
     """
     if (
         not isinstance(weights, list | tuple)
@@ -449,10 +447,7 @@ _LEAST_LENGTH = 1e-3
 
 
 def preferred_after(failure_reason: str) -> tuple[str, ...]:
-    """The attributes to prefer after a failure, by the words of its reason, regardless of case.
-
-    "Too abstract" leads to concrete metaphors, "missing concept" to rich ones, any other reason to no preference.
-    """
+    """The attributes to prefer after a failure, by the words of its reason, in any case; none for other reasons."""
     reason = failure_reason.casefold()
     if "too abstract" in reason:
         return (CONCRETENESS,)
@@ -462,7 +457,7 @@ def preferred_after(failure_reason: str) -> tuple[str, ...]:
 def away_from(question: Vector, failed: Vector, strength: float = AWAY) -> Vector:
     """The query moved away from the failed vector, both of length 1 and shape (dimensions,): q' = q - strength × f.
 
-    Rocchio's negative feedback (Rocchio 1971), scaled to length 1. If q' is nearly zero, the original query.
+    Negative feedback (Rocchio 1971), scaled to length 1. If q' is nearly zero, the original query.
     """
     moved = question.astype(np.float64) - strength * failed.astype(np.float64)
     length = float(np.linalg.norm(moved))
@@ -489,10 +484,7 @@ def why_generate(
     below: float = GENERATE_BELOW,
     after_backtracks: int = GENERATE_AFTER_BACKTRACKS,
 ) -> str | None:
-    """The reason for generating candidates, in words; None: there is none.
-
-    ``top_score`` is the corpus's best score for the problem, 0 to 1; 0 without a hit.
-    """
+    """The reason for generating candidates, in words; None: there is none. ``top_score``: 0 to 1; 0 without a hit."""
     if NO_GOOD_CANDIDATES in context.casefold():
         return "the context says that there are no good candidates"
     if backtracks >= after_backtracks:

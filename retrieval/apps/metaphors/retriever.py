@@ -75,7 +75,7 @@ class RetrievalMetrics(Serializable):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Retrieved(AnswerList[values.Scored]):
+class Retrieved(AnswerList[values.ScoredMetaphor]):
     """Pairs of metaphor and score, best first."""
 
     problem: Problem
@@ -90,17 +90,13 @@ class Retrieved(AnswerList[values.Scored]):
 
 
 class RetrievalModel:
-    """The learned reward of a corpus's metaphors.
-
-    It predicts by the verdicts on each metaphor in the problem's domain, range of complexity (thirds) and cluster of
-    embeddings; see docs/concepts/learning.md.
-    """
+    """The learned reward of a corpus's metaphors, by a problem's domain, range of complexity, and cluster."""
 
     def __init__(self, corpus: MetaphorCorpus) -> None:
         self._corpus = corpus
 
     async def is_trained(self) -> bool:
-        """Whether a model is in use; without one, predictions follow only from a metaphor's counts."""
+        """Whether a model is in use; without one, predictions follow from a metaphor's own counts."""
         return await is_trained(handle_of(self._corpus.collection))
 
     async def predict(self, problem: Problem, metaphor: Metaphor) -> float:
@@ -108,11 +104,7 @@ class RetrievalModel:
         return (await self._expectation(problem, metaphor)).mean
 
     async def get_uncertainty(self, problem: Problem, metaphor: Metaphor) -> float:
-        """The expected error of that prediction, 0 to 0.5. Raises ``UnknownItemError`` if it is not in the corpus.
-
-        See ``Expectation.uncertainty``: it never rises with use. Unlike 1 / uses, it is finite for an untried metaphor
-        and on the scale of the reward.
-        """
+        """``Expectation.uncertainty`` of that prediction, 0 to 0.5. Raises ``UnknownItemError`` as ``predict`` does."""
         return (await self._expectation(problem, metaphor)).uncertainty
 
     async def _expectation(self, problem: Problem, metaphor: Metaphor) -> Expectation:
@@ -124,7 +116,7 @@ class RetrievalModel:
     async def expectations(
         self, problem: Problem, ids: Sequence[str], relevance: Mapping[str, float] | None = None
     ) -> dict[str, Expectation]:
-        """The expected reward of each of these metaphors, by id, in one call; see ``Collection.expectations``.
+        """The expected rewards of these metaphors, by id; see ``Collection.expectations``.
 
         ``relevance``: the similarity of each, 0 to 1 by id; models that are fitted on many verdicts use it.
         """
@@ -153,7 +145,7 @@ class MetaphorRetriever:
         away: float = values.AWAY,
         actor: str = "",
     ) -> None:
-        """``corpus`` is searched; ``llm`` suggests metaphors if none in it fits (None: no suggestions).
+        """``llm`` suggests metaphors if none in the corpus fits (None: no suggestions).
 
         - ``platform``: the corpus's platform, which records the outcomes.
         - ``generate_below``, ``generate_after_backtracks``: candidates are generated below this top score (0 to 1), and
@@ -162,7 +154,7 @@ class MetaphorRetriever:
         - ``away``: how far a query is moved away from a failed metaphor, 0 (not at all) to 1.
         - ``actor``: the actor to record.
 
-        Raises ``InvalidRequestError``, naming the invalid argument.
+        Raises ``InvalidRequestError``.
         """
         if not isinstance(corpus, MetaphorCorpus) or not isinstance(platform, Platform):
             raise InvalidRequestError(
@@ -196,10 +188,9 @@ class MetaphorRetriever:
     ) -> Retrieved:
         """The best metaphors for the problem, each with its score from 0 to 1, best first.
 
-        A score is the similarity (the cosine, at least 0), or once a model is trained, 0.4 × similarity + 0.6 ×
-        expected reward. If the best score is low, ``context`` contains "no good candidates", there are enough
-        ``backtracks``, or the domain is unusual, candidates are generated and join with the score 0.9 × similarity. If
-        the language model fails, the answer has no suggestions, and ``notes`` give the reason.
+        The score is the cosine, at least 0, or once a model is trained, 0.4 × cosine + 0.6 × expected reward. Generated
+        candidates join with 0.9 × cosine if the best score is low, ``context`` contains "no good candidates", there are
+        enough ``backtracks``, or the domain is unusual; ``notes`` tell why there are none.
 
         ``limit``: 1 to 1000. ``exclude``: ids to leave out. ``context``: why the caller returns with the problem.
         ``backtracks``: how often the caller has returned; None: the number of excluded ids if there is a context.
@@ -233,10 +224,9 @@ class MetaphorRetriever:
     ) -> Retrieved:
         """The best metaphors after one failed, without the failed and the excluded ones.
 
-        The reason "too abstract" prefers concrete metaphors, "missing concept" those with many operations. The query's
-        vector is moved away from the failed metaphor's. ``backtracks``: how often the caller has returned; None: the
-        number of excluded metaphors, including the failed one, so pass it if ``exclude`` has untried ones. From two on,
-        candidates are generated. Raises as ``retrieve`` does.
+        The reason "too abstract" prefers concrete metaphors, "missing concept" those with many operations; the query's
+        vector moves away from the failed metaphor's. ``backtracks``: how often the caller has returned; None: the
+        number of excluded metaphors, including the failed one. Raises as ``retrieve`` does.
         """
         failed = values.checked_metaphor("failed_metaphor", failed_metaphor)
         reason = values.checked_text("failure_reason", failure_reason)
@@ -271,23 +261,23 @@ class MetaphorRetriever:
     async def retrieve_by_generation(self, problem: Problem, existing_candidates: Sequence[Metaphor]) -> Suggestions:
         """At most three metaphors that a language model suggests, stored as candidates; none without a model.
 
-        The ``notes`` of the returned list give the reasons of refused suggestions, or that there is no model.
-        ``existing_candidates``: tried metaphors that do not fit well. Raises ``LLMUnavailableError`` and
-        ``LLMRejectedError``, also for an answer without a usable metaphor, in contrast to ``retrieve``.
+        The list's ``notes`` give the reasons of refused suggestions. ``existing_candidates``: tried metaphors that do
+        not fit well. Raises ``LLMUnavailableError`` and ``LLMRejectedError``, also for an answer without a usable
+        metaphor.
         """
         tried = [metaphor.name for metaphor in values.checked_metaphors("existing_candidates", existing_candidates)]
         prompt = suggestion_prompt(values.checked_problem(problem), tried)
         if self._generator is None:
-            return Suggestions((), (NO_MODEL,))
+            return Suggestions((), notes=(NO_MODEL,))
         return await self._generator.suggestions(SuggestionRequest(problem, prompt, "asked for"))
 
     async def retrieve_with_exploration(
         self, problem: Problem, exploration_rate: float = EXPLORATION_RATE, limit: int | None = None
     ) -> Retrieved:
-        """The corpus by expected reward + rate × its standard deviation, which favours less tried metaphors.
+        """The corpus by expected reward + rate × its uncertainty, which favours less tried metaphors.
 
-        Until a model is trained, by similarity + rate × the standard deviation by the metaphor's own counts. Best
-        first, at most ``limit``, by default 1000. Recorded, with metaphors that only the bonus shows as explored.
+        Until a model is trained, similarity stands for the expected reward. Best first, at most ``limit``, by default
+        1000. Recorded, with metaphors that only the bonus shows as explored.
         """
         rate = checks.checked_number("exploration_rate", exploration_rate, RATE_MAX)
         start, search = time.perf_counter(), self._all(problem, limit)
@@ -359,10 +349,9 @@ class MetaphorRetriever:
         reward: float | None = None,
         note: str = "",
     ) -> FeedbackReport:
-        """Record the outcome of a retrieved metaphor: ``helpful`` or ``reward`` (0 to 1).
+        """Record the outcome of a retrieved metaphor: ``helpful`` or ``reward`` (0 to 1); it may settle a candidate.
 
-        It counts in the problem's domain, range of complexity and cluster. It may settle a candidate, which then joins
-        the corpus or is rejected. Raises ``InvalidRequestError`` and the errors of ``Platform.feedback``.
+        Raises ``InvalidRequestError`` and the errors of ``Platform.feedback``.
         """
         if not isinstance(answer, Retrieved):
             raise InvalidRequestError(f"answer is {answer!r:.80}; give the answer of a retrieve call")
@@ -489,7 +478,7 @@ class MetaphorRetriever:
     async def _suggested(self, search: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggestions:
         """New suggestions; none while earlier suggestions for this text are untried."""
         if self._generator is None:
-            return Suggestions((), (NO_MODEL,))
+            return Suggestions((), notes=(NO_MODEL,))
         if await self._generator.still_untried(search.problem, search.exclude):
             return Suggestions(())
         failed = await self.corpus.get(search.exclude)
@@ -497,7 +486,7 @@ class MetaphorRetriever:
         prompt = suggestion_prompt(search.problem, [metaphor.name for metaphor in tried], search.why)
         seconds = self._seconds if search.until is None else search.until - time.perf_counter()
         if seconds <= 0:
-            return Suggestions((), (LATE,))
+            return Suggestions((), notes=(LATE,))
         request = SuggestionRequest(search.problem, prompt, why)
         return await self._generator.in_time(request, min(seconds, self._seconds))
 

@@ -16,14 +16,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing, rate
-from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.records.slate import Placed, ShownItem, Slot
 from retrieval.domain.search.hit import Explanation, Hit
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -54,13 +54,23 @@ class Principle:
         return self.success_count / self.use_count if self.use_count else None
 
     @property
+    def standing(self) -> Standing:
+        """The verdicts on it."""
+        return Standing(
+            item_id=self.id,
+            created_at=self.created_at,
+            uses=self.use_count,
+            successes=self.success_count,
+            last_used_at=self.last_used_at,
+        )
+
+    @property
     def score(self) -> float:
         """The mean of Beta(successes + 1, failures + 1), above 0 and below 1; one half without verdicts."""
         return rate(self.success_count, self.use_count)
 
 
 COLLECTION = "principles"
-"""The default collection of principles."""
 
 
 def traces_name(name: str) -> str:
@@ -184,25 +194,6 @@ MOST_DRAWN: Final = 300
 """The most candidates that compete, drawn uniformly from more: it bounds the cost of a call."""
 
 
-class Trials(NamedTuple):
-    """The uses and successes of a principle, for exploration."""
-
-    id: str
-    uses: int = 0
-    successes: int = 0
-    """0 to ``uses``."""
-
-
-class Pick(NamedTuple):
-    """An explored principle."""
-
-    id: str
-    propensity: float
-    """The probability that it was picked, above 0 and at most 1."""
-    rank_propensity: float
-    """The probability that it was picked at this place, above 0 and at most ``propensity``."""
-
-
 def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) -> bool:
     """Whether it has fewer than 5 uses or is younger than 7 days, and has not failed."""
     is_new = uses < FEWER_USES_THAN or now - created_at < YOUNGER_THAN
@@ -210,38 +201,37 @@ def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) 
 
 
 def thompson(
-    candidates: Sequence[Trials],
+    candidates: Sequence[Standing],
     count: int,
     rng: random.Random,
     rows: int = ROWS,
     *,
     fitting: Collection[str] = frozenset(),
-) -> list[Pick]:
+) -> list[Placed]:
     """The ``count`` candidates with the highest draws from Beta(successes + 1, failures + 1), the highest first.
 
     The best of the ids in ``fitting`` get the first half of the places (an odd place goes to either half by chance);
-    all candidates compete for the other places. The propensities of all candidates add up to the number of places. The
-    same candidates and the same state of ``rng`` give the same picks. ``rows``: at least 1; with few rows, propensities
-    are coarse.
+    all candidates compete for the other places. The propensities add up to the number of places. ``rows``: at least 1;
+    with few rows, propensities are coarse.
     """
     places = min(count, len(candidates))
     if places < 1:
         return []
     rivals = candidates if len(candidates) <= MOST_DRAWN else rng.sample(candidates, max(MOST_DRAWN, places))
-    near = fitting if any(rival.id in fitting for rival in rivals) else frozenset[str]()
+    near = fitting if any(rival.item_id in fitting for rival in rivals) else frozenset[str]()
     tops = [_top(rivals, places, near, rng) for _ in range(max(1, rows))]
     times = Counter(rival for top in tops for rival in top)
     at = Counter(placed for top in tops for placed in enumerate(top))
     competes, shown = len(rivals) / len(candidates), tops[rng.randrange(len(tops))]
     return [
-        Pick(rival, competes * times[rival] / len(tops), competes * at[place, rival] / len(tops))
+        Placed(rival, Slot.EXPLORE, competes * times[rival] / len(tops), competes * at[place, rival] / len(tops))
         for place, rival in enumerate(shown)
     ]
 
 
-def _top(candidates: Sequence[Trials], count: int, fitting: Collection[str], rng: random.Random) -> list[str]:
+def _top(candidates: Sequence[Standing], count: int, fitting: Collection[str], rng: random.Random) -> list[str]:
     draws = [
-        (rng.betavariate(candidate.successes + 1, candidate.uses - candidate.successes + 1), candidate.id)
+        (rng.betavariate(candidate.successes + 1, candidate.uses - candidate.successes + 1), candidate.item_id)
         for candidate in candidates
     ]
     ranked = [name for _, name in sorted(draws, reverse=True)]
@@ -298,13 +288,15 @@ def boosted(principle: Principle, tags: Collection[str]) -> float:
     return principle.score + TAG_BOOST * sum(tag in tags for tag in principle.tags)
 
 
-def with_propensities(principles: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
+def with_propensities(principles: Iterable[FoundPrinciple], picks: Sequence[Placed]) -> list[FoundPrinciple]:
     """The principles in the order of the picks, with their probabilities."""
     by_id = {principle.principle.id: principle for principle in principles}
     return [
-        replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
+        replace(
+            by_id[pick.item_id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity
+        )
         for pick in picks
-        if pick.id in by_id
+        if pick.item_id in by_id
     ]
 
 
@@ -318,19 +310,16 @@ def choose(
     slots: int = SLOTS,
     rows: int = ROWS,
 ) -> list[FoundPrinciple]:
-    """Choose at most ``most`` principles: the best by score and tags, then up to ``slots`` explored ones.
+    """Choose at most ``most`` principles: the best by score and tags, then up to ``slots`` explored ``rivals``.
 
-    The explored ones count in ``most``, so that a store full of good principles still tries new ones. They are chosen
-    from the ``rivals``: half of the places go to those that share a tag with the session, where verdicts are more
-    informative; all compete for the other half, so that every principle may be judged. If there are fewer than
-    ``slots``, the best by score get the places.
+    Half of the explored places go to rivals that share a tag with the session, where verdicts are more informative; all
+    compete for the other half. If there are fewer rivals than ``slots``, the best by score get the places.
     """
     every = list(principles)
     unsure = rivals(every, tags, now=now, most=most, slots=slots)
     near = frozenset(rival.id for rival in unsure if any(tag in tags for tag in rival.tags))
-    trials = [Trials(rival.id, rival.use_count, rival.success_count) for rival in unsure]
-    picks = thompson(trials, min(slots, most), rng, rows, fitting=near)
-    picked = {pick.id for pick in picks}
+    picks = thompson([rival.standing for rival in unsure], min(slots, most), rng, rows, fitting=near)
+    picked = {pick.item_id for pick in picks}
     by_score = [choice for choice in best(every, tags) if choice.principle.id not in picked][: most - len(picks)]
     explored = [FoundPrinciple(rival, boosted(rival, tags)) for rival in unsure if rival.id in picked]
     return [*by_score, *with_propensities(explored, picks)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,6 @@ from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.apps.result_list import AnswerList
 from retrieval.domain.checks import checked_time
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.learning.arm import Standing
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import KeywordOverlap, Rating, Signal, TagMatch, VectorSimilarity
@@ -67,7 +66,7 @@ class FoundPrinciples(AnswerList[principle.FoundPrinciple]):
 MOST_FOUND = 1000
 """The most principles or traces of one answer."""
 
-TimeRange = tuple[datetime | None, datetime | None]
+TimeBounds = tuple[datetime | None, datetime | None]
 """The first and the last time, both included; None: unbounded."""
 
 
@@ -77,7 +76,7 @@ def proven(tags: Sequence[str], min_score: float) -> dict[str, Any]:
 
 
 def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:
-    """The filter of principles that may be explored by ``choosing.is_eligible``, with any of the tags."""
+    """The filter of principles that may be explored by ``principle.is_eligible``, with any of the tags."""
     is_young = {"occurred_at": {"gt": now - principle.YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
     either = [{"verdict_count": {"lt": principle.FEWER_USES_THAN}}, is_young]
     return {"kind": principle.KIND, "status": list(principle.IN_USE), "or": either} | _with_tags(tags)
@@ -87,7 +86,7 @@ def _with_tags(tags: Sequence[str]) -> dict[str, Any]:
     return {"tags": list(tags)} if tags else {}
 
 
-def traces_filter(time_range: TimeRange | None, status: str | None) -> dict[str, Any]:
+def traces_filter(time_range: TimeBounds | None, status: str | None) -> dict[str, Any]:
     """The filter of traces. Raises ``InvalidRequestError`` for an invalid pair of times or outcome."""
     where: dict[str, Any] = {}
     if time_range is not None:
@@ -111,8 +110,3 @@ MOST_ELIGIBLE = 30
 """The most eligible principles that exploration draws from, the most relevant first, because a verdict on an irrelevant
 principle is worth little.
 """
-
-
-def trials_of(standings: Iterable[Standing]) -> list[principle.Trials]:
-    """The uses and successes of the principles."""
-    return [principle.Trials(standing.item_id, standing.uses, standing.successes) for standing in standings]

@@ -24,10 +24,11 @@ from retrieval.domain.checks import check_flags, check_text, checked_limit, chec
 from retrieval.domain.errors import InvalidItemError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
+from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.retrieval_id import uuid7
-from retrieval.domain.records.slate import Slot
+from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.filters import Where
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.serialization import Serializable
@@ -96,8 +97,8 @@ _UNCHOSEN = "the default"
 async def principles_collection(platform: Platform, name: str = choosing.COLLECTION) -> Collection:
     """The collection of that name, ranked by use, tags and meaning; created if missing.
 
-    A collection that was made before the store, or without vectors, gets the profile if its own was never set and if
-    it has no other items.
+    If it holds only principles, and nobody has set its profile, it gets the one for collections with or without
+    vectors.
     """
     collection = await platform.collection(name, profile=search.PRINCIPLES_PROFILE)
     space = await collection.space()
@@ -153,8 +154,8 @@ class PrincipleStore:
 
         ``status``: ``active``, or ``candidate`` for a principle that has to prove itself first. ``principle_id``: the
         application's own key; a known key replaces texts and status, and keeps verdicts and age. By default the key is
-        made from the text, and a known text returns the stored principle unchanged, even if it failed. ``actor`` is its
-        author. Raises ``InvalidRequestError``.
+        made from the text, and a known text returns the stored principle unchanged. ``actor`` is its author. Raises
+        ``InvalidRequestError``.
         """
         now, own_tags = self._platform.now, choosing.normalised_tags(tags)
         item = choosing.principle_item(principle_id, title, body, own_tags, status, actor=actor, created_at=now)
@@ -197,10 +198,9 @@ class PrincipleStore:
     ) -> FoundPrinciples:
         """The ``limit`` best by principle score + 0.1 × each matching tag + 2 × similarity of meaning.
 
-        ``tags`` filter: a principle must have at least one of them. The principles are active and have a principle
-        score of at least ``min_principle_score``. With ``include_exploration``, up to two principles with few verdicts
-        follow, also candidates; they are marked as exploration. ``limit`` is 1 to 1000. ``session`` and ``actor`` are
-        recorded with the answer. Raises ``InvalidRequestError``, ``InvalidLimitError``.
+        The principles are active, have at least one of the ``tags`` if there are some, and a principle score of at
+        least ``min_principle_score``. With ``include_exploration``, up to two with few verdicts follow, also
+        candidates, marked as exploration. ``limit``: 1 to 1000. Raises ``InvalidRequestError``, ``InvalidLimitError``.
         """
         check_flags(include_exploration=include_exploration)
         distinct_tags = choosing.normalised_tags(tags)
@@ -219,7 +219,7 @@ class PrincipleStore:
         if not include_exploration:
             return FoundPrinciples(await self._found(result), retrieval_id=result.retrieval_id, notes=result.notes)
         picks = await self._picks(words, distinct_tags, [hit.item_id for hit in result])
-        ids = [pick.id for pick in picks]
+        ids = [pick.item_id for pick in picks]
         # With the profile's scores, which are comparable with those of other hits.
         explored = (
             await collection.search(words, tags=distinct_tags, where={"item_id": ids}, limit=len(ids), syntax=False)
@@ -258,9 +258,9 @@ class PrincipleStore:
 
         The latest verdict of a session counts, or of a trace if no session is named; without either, each verdict
         counts. The verdict is on the answer ``retrieval_id``, else on the latest of the session's last 20 answers that
-        showed the principle, else on the principle itself. A verdict on an answer that did not show the principle does
-        not count, nor one beyond the cap of its ``api_key``. Raises ``UnknownItemError`` for an unknown principle,
-        ``UnknownRetrievalError``, and ``InvalidRequestError``.
+        showed the principle, else on the principle itself. It does not count on an answer that did not show the
+        principle, nor beyond the cap of its ``api_key``. Raises ``UnknownItemError``, ``UnknownRetrievalError``, and
+        ``InvalidRequestError``.
         """
         check_flags(was_helpful=was_helpful)
         check_text("trace_id", "" if trace_id is None else trace_id, MAX_NAME_LENGTH)
@@ -305,16 +305,14 @@ class PrincipleStore:
         return await self._principle(principle_id)
 
     async def get_exploratory_principles(self, count: int = 2, tags: Sequence[str] | None = None) -> list[Principle]:
-        """``count`` principles to explore, with fewer than 5 uses or younger than 7 days, candidates too.
+        """``count`` (1 to 1000) eligible principles (see ``is_eligible``), candidates too, with any of the ``tags``.
 
-        ``tags`` filter, as in ``search_principles``. Each eligible principle gets a draw from Beta(successes + 1,
-        failures + 1); those with the highest draws are returned. Archived principles are not eligible. ``count`` is
-        1 to 1000.
+        Each gets a draw from Beta(successes + 1, failures + 1); those with the highest draws are returned.
         """
         checked_limit(count, search.MOST_FOUND, name="count")
         where = search.little_known(choosing.normalised_tags(tags), self._platform.now)
         picks = choosing.thompson(await self._eligible(where), count, self._chance, rows=1)
-        principles = await self.get([pick.id for pick in picks])
+        principles = await self.get([pick.item_id for pick in picks])
         return list(principles.values())
 
     async def get_principle_scores(self) -> list[PrincipleScore]:
@@ -365,7 +363,7 @@ class PrincipleStore:
         """Store the trace of a session: its outcome (``success``, ``failure`` or another word) and its tags.
 
         ``at`` is the end of the session, with a time zone; default: now. A known ``trace_id`` replaces the stored
-        trace; default: a new id. Raises ``InvalidRequestError``.
+        trace. Raises ``InvalidRequestError``.
         """
         now = self._platform.now
         trace = Trace(
@@ -380,7 +378,7 @@ class PrincipleStore:
         return trace
 
     async def search_traces(
-        self, limit: int = 20, time_range: search.TimeRange | None = None, status: str | None = None
+        self, limit: int = 20, time_range: search.TimeBounds | None = None, status: str | None = None
     ) -> list[Trace]:
         """The latest traces, the latest first, within the time and of that outcome. ``limit`` is 1 to 1000.
 
@@ -424,7 +422,7 @@ class PrincipleStore:
             for principle, hit in zip(await self._principles(hits), hits, strict=True)
         ]
 
-    async def _picks(self, words: str, tags: Sequence[str], shown: Sequence[str]) -> list[choosing.Pick]:
+    async def _picks(self, words: str, tags: Sequence[str], shown: Sequence[str]) -> list[Placed]:
         """Pick principles to explore: among the most relevant that are not shown, those with the highest draws."""
         where = {**search.little_known(tags, self._platform.now), "item_id": {"nin": list(shown)}}
         if not words and not tags:
@@ -436,13 +434,13 @@ class PrincipleStore:
                 profile=search.relevance_only(collection.profile), syntax=False,
             )  # fmt: skip
             standings = await collection.standings([hit.item_id for hit in hits])
-            rivals = search.trials_of(standings[hit.item_id] for hit in hits if hit.item_id in standings)
+            rivals = [standings[hit.item_id] for hit in hits if hit.item_id in standings]
         # An answer has at most ``MOST_FOUND`` principles.
         return choosing.thompson(rivals, min(choosing.SLOTS, search.MOST_FOUND - len(shown)), self._chance)
 
-    async def _eligible(self, where: Where) -> list[choosing.Trials]:
+    async def _eligible(self, where: Where) -> list[Standing]:
         """All principles that match the filter, by id, without reading their texts."""
-        return search.trials_of(await standings_where(handle_of(await self._collection()), where))
+        return await standings_where(handle_of(await self._collection()), where)
 
     async def _item(self, principle_id: str) -> Item:
         item = (await (await self._collection()).get([principle_id])).get(principle_id)

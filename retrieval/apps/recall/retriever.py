@@ -66,8 +66,8 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
 def preferred_ranges(time: TimeExpression, now: datetime) -> tuple[TimeRange, ...]:
     """The range of the event, and the range after it in which people may talk about it; none for vague times.
 
-    Conversations are dated by when they took place, not by when the event happened. An event counted back from now
-    ("last week") may have been talked about until now, an event with a date ("in May 2023") until the day after.
+    Conversations are dated by when they took place: an event counted back from now ("last week") may have been talked
+    about until now, an event with a date ("in May 2023") until the day after.
     """
     if time.certainty is Certainty.VAGUE:
         return ()
@@ -85,7 +85,6 @@ def within(time_range: TimeRange) -> dict[str, Any]:
 
 
 NOTE = "note"
-"""The default type of entities."""
 
 _NOT_SEARCHED = Explanation("none", ())
 _KEY_LENGTH = 32
@@ -101,11 +100,8 @@ class Entity:
     """
 
     name: str
-    """Its title."""
     content: str
-    """Its text."""
     entity_type: str = NOTE
-    """The type of thing."""
     id: str = ""
     """Its key. By default a hash of the other fields, so that the same entity is stored once."""
     event_time: datetime | None = None
@@ -177,11 +173,7 @@ class Recalled(AnswerList[Entity]):
 
 
 def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:
-    """The entities as Markdown for a prompt, in their order, each with its contributor and its record. Pure.
-
-    A name is a JSON string, and each line of a content begins with ``>``, so that no stored text can imitate the
-    structure of the prompt.
-    """
+    """The entities as Markdown for a prompt, in their order, each with its contributor and its record, quoted. Pure."""
     blocks = [_block(number, entity, standings.get(entity.id)) for number, entity in enumerate(entities, 1)]
     return "\n\n".join(["## Recalled", checks.STORED_NOTE, *blocks] if blocks else ["## Recalled", NOTHING])
 
@@ -212,7 +204,6 @@ RECALL_PROFILE = Profile(legs={"dense": 1.0, "lexical": 1.0}, fusion=Fusion(kind
 
 
 SEARCH_LIMIT_MAX = 100
-"""The greatest number of entities that one search returns."""
 
 
 REWRITE_TIMEOUT_SECONDS = 2.0
@@ -234,16 +225,15 @@ class DualRetriever:
         time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        """``storage`` is searched; ``llm`` rewrites questions (None: every search is fast, without rewrites).
+        """``storage`` is searched; ``llm`` rewrites questions (None: no rewrites).
 
-        - ``seed``: the same seed gives the same rewrites and so the same results; another seed asks the model for
-          variations, which are cached separately.
+        - ``seed``: the same seed gives the same rewrites; another seed asks the model for variations.
         - ``profile``: None for the collection's own.
         - ``rewrite_timeout_seconds``: the seconds that a search waits for rewrites before it goes on without, above 0.
         - ``time_expressions``: the effect of "last week" in a question: ``filter``, ``prefer`` or ``off``.
         - ``clock``: returns the current time, in the time zone in which questions are interpreted.
 
-        Raises ``InvalidRequestError`` for an invalid argument.
+        Raises ``InvalidRequestError``.
         """
         if not callable(getattr(storage, "search", None)):
             raise InvalidRequestError(
@@ -277,11 +267,11 @@ class DualRetriever:
     ) -> Recalled:
         """The entities for a question, best first, each once.
 
-        With ``deep_search``, a question that ``needs_deep_search`` is searched together with its rewrites. If they are
-        late or unusable, the question alone is searched, and ``degraded`` says why. ``time_range`` bounds the event
-        time, from the start (inclusive) to the end (exclusive); it takes precedence over a time in the question.
-        ``where`` filters as in ``Collection.search``; ``as_of`` is the time of the question (default: now). The
-        question is plain text: quotes and minus signs have no special meaning.
+        With ``deep_search``, a question that ``needs_deep_search`` is searched together with its rewrites; ``degraded``
+        tells why there are none. ``time_range`` bounds the event time, from the start (inclusive) to the end
+        (exclusive); it takes precedence over a time in the question. ``where`` filters as in ``Collection.search``;
+        ``as_of`` is the time of the question (default: now). Quotes and minus signs in the question have no special
+        meaning.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError`` (1 to ``SEARCH_LIMIT_MAX``), ``InvalidRequestError`` for times
         without a zone or in the wrong order, and the errors of ``Collection.search``.
@@ -329,10 +319,7 @@ class DualRetriever:
         )
 
     async def context_for(self, found: Sequence[Entity]) -> str:
-        """Entities that ``search`` returned, as Markdown for a prompt: quoted, with their contributors and records.
-
-        Raises ``InvalidRequestError`` for other values, and the errors of ``Collection.standings``.
-        """
+        """Entities that ``search`` returned, as Markdown for a prompt. Raises ``InvalidRequestError`` for others."""
         entities = checked_entities(found)
         standings = await self._storage.standings([entity.id for entity in entities]) if entities else {}
         return context_text(entities, standings)
@@ -345,10 +332,9 @@ class DualRetriever:
         return bool(deep_triggers(self._words(query)))
 
     async def rewrite_query(self, query: str) -> list[str]:
-        """Two to three other wordings of the question, different from it and from one another.
+        """Two to three other wordings of the question; the question alone if there is no model, or it fails or is late.
 
-        Without a model, and if the model fails or is late, returns the question alone, and logs why. Raises
-        ``EmptyQueryError``, and ``InvalidRequestError`` if the question is not a text.
+        Raises ``EmptyQueryError``, and ``InvalidRequestError`` if the question is not a text.
         """
         self._words(query)
         rewrites = await self._rewrites(query)
@@ -357,11 +343,10 @@ class DualRetriever:
         return list(rewrites.wordings) or [query]
 
     def merge_rrf(self, *result_lists: list[Entity], k: int = RRF_K) -> list[Entity]:
-        """Merges the lists by reciprocal rank fusion: score(d) = Σ 1 / (k + rank of d in the list).
+        """Merges the lists by reciprocal rank fusion: score(d) = Σ 1 / (k + rank of d in the list), ranks from 1.
 
-        Ranks count from 1. Best first, equal scores by id; of duplicates in a list the first counts. Raises
-        ``InvalidRequestError`` for a ``k`` that is not a whole number from 1 to a million, and for lists of other
-        values.
+        Best first, equal scores by id; of duplicates in a list the first counts. Raises ``InvalidRequestError`` for a
+        ``k`` that is not a whole number from 1 to a million, and for lists of other values.
         """
         checks.checked_whole("k", k, 1, K_MAX)
         rankings = {}

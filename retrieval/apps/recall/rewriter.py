@@ -65,13 +65,10 @@ _WISH = re.compile(r"(?:\bwould|'d)\s+$", re.IGNORECASE)
 def deep_triggers(query: str) -> tuple[str, ...]:
     """The words of the query that make rewrites worthwhile, in lower case and in order; empty: rewrites are not.
 
-    Question words, relationships ("about", "related to"), time ("yesterday", "last week", "before") and abstract
-    concepts ("similar", "like", "connections") count as whole words, in their natural forms. They do not count between
-    quotation marks, and "like" does not count in "would like". Question words, "like" and "yesterday" do not count in
-    names (with a capital inside a sentence, or in capitals among small letters: "The Who", "WHO guidelines"; several
-    words that all begin with a capital: "Like Minds"). Words that all begin with a capital are a question, not a name,
-    if there is a question mark or a question word begins a sentence, as in "What Happened Last Week", unless they name
-    a company ("Why Not Ltd"). Only the first ``LONGEST_QUERY`` characters are read.
+    Question words, relationships, times and abstract concepts count as whole words; not between quotation marks, nor
+    "like" in "would like". Question words, "like" and "yesterday" do not count in names: with a capital inside a
+    sentence, in capitals among small letters ("WHO guidelines"), or in words that all begin with a capital ("Like
+    Minds") unless these are a question. Only the first ``LONGEST_QUERY`` characters are read.
     """
     text = unicodedata.normalize("NFKC", query[:LONGEST_QUERY]).translate(_APOSTROPHES)
     text = _ALL_QUOTED.sub(r"\1", text)
@@ -137,11 +134,7 @@ def rewriting_prompt(query: str) -> str:
 
 
 def usable_rewrites(wordings: Iterable[str], query: str) -> list[str]:
-    """The first three usable wordings.
-
-    White space becomes one space. Leaves out wordings that are too long, have no word, hold control characters, or
-    repeat the query or an earlier wording.
-    """
+    """The first three usable wordings: short, with a word, printable, unlike the query and unlike each other."""
     texts_by_key = {_key(query): ""}
     for wording in wordings:
         text = " ".join(wording.split())
@@ -173,10 +166,7 @@ class Rewriter:
     """The seconds that a search waits. After a model has exceeded them, searches do not call it until it answers."""
 
     async def in_time(self, query: str) -> Rewrites:
-        """Two to three other wordings, from the cache or the model, within the budget; or the reason for none.
-
-        Concurrent searches of the same query share one call.
-        """
+        """Two to three other wordings, from the cache or the model, within the budget; or the reason for none."""
         name, parts = llms.model_name(self.llm), handle_of(self.storage).parts
         instructions = INSTRUCTIONS if self.seed is None else f"{INSTRUCTIONS}, seed {self.seed}"
 

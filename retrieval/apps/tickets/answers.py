@@ -27,11 +27,9 @@ class TicketSearch:
     where: dict[str, Any]
     top_k: int
     candidates: int
-    """The number of nearest tickets that are scored."""
     profile: Profile
     as_of: datetime | None
     config_used: dict[str, Any]
-    """The parameters, as the response reports them."""
 
 
 def ticket_search(request: RetrievalRequest, config: models.RetrievalConfig) -> TicketSearch:
@@ -205,19 +203,18 @@ def rescored(
     time_normalization_hours: float = models.NORMALIZATION_HOURS,
     priority_weights: models.PriorityWeights | Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]:
-    """The tickets with ``similarity_score`` and ``metadata_score``, the highest score first, equal ones by id.
+    """The tickets with ``similarity_score`` and ``metadata_score`` by ``tickets_profile``, the highest score first.
 
-    The score and the default weights are those of ``tickets_profile``. A ticket has a ``vector_similarity``, the
-    cosine from -1 to 1 (negative counts as 0), and may have a ``priority`` and ``resolution_time_hours``. The mappings
-    are not changed. Raises ``ProcessingError`` for a ticket without a similarity, or with one outside that range, and
-    what ``typed_attributes`` and ``tickets_profile`` raise.
+    A ticket has a ``vector_similarity``, the cosine from -1 to 1 (negative counts as 0), and may have a ``priority``
+    and ``resolution_time_hours``. Raises ``ProcessingError`` for a ticket without a similarity in that range, and what
+    ``typed_attributes`` and ``tickets_profile`` raise.
     """
     profile = models.tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
     each = checked_list("tickets", tickets, '[{"vector_similarity": 0.8}]')
     scored: list[dict[str, Any]] = []
-    for place, ticket in enumerate(each, 1):
-        cosine = _cosine(ticket, place)
-        facts = Facts(attributes=typed_attributes(ticket, str(ticket.get("ticket_id", place))), cosine=cosine)
+    for number, ticket in enumerate(each, 1):
+        cosine = _cosine(ticket, number)
+        facts = Facts(attributes=typed_attributes(ticket, str(ticket.get("ticket_id", number))), cosine=cosine)
         values = {signal.key: signal.value(facts, _AT_ANY_TIME) for signal in profile.signals}
         score = sum(_contributions(values, profile).values())
         scored.append({**ticket, "similarity_score": score, "metadata_score": _metadata_score(values)})
@@ -228,12 +225,12 @@ COSINE_MAX = 1.001
 """The largest cosine of vectors that were rounded to half precision."""
 
 
-def _cosine(ticket: Mapping[str, Any], place: int) -> float:
+def _cosine(ticket: Mapping[str, Any], number: int) -> float:
     cosine = ticket.get("vector_similarity") if isinstance(ticket, Mapping) else None
     if isinstance(cosine, Real) and not isinstance(cosine, int):
         cosine = float(cosine)  # of NumPy too
     if not is_number(cosine, -COSINE_MAX, COSINE_MAX):
-        name = ticket.get("ticket_id", place) if isinstance(ticket, Mapping) else place
+        name = ticket.get("ticket_id", number) if isinstance(ticket, Mapping) else number
         raise ProcessingError(f"ticket {name!r:.80}: {VECTOR} is {cosine!r:.40}; it must be a number from -1 to 1")
     return float(cosine)
 

@@ -129,7 +129,6 @@ def preset_named(name: str) -> str:
 
 
 UNKNOWN = 0.5
-"""The value of a missing or unknown priority, as of Medium."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {"Blocker": "Critical", "Highest": "Critical", "Major": "Medium", "Minor": "Low", "Lowest": "Low", "Trivial": "Low"}
@@ -172,12 +171,11 @@ def tickets_profile(
 ) -> Profile:
     """vector_weight × similarity + metadata_weight × (0.6 × priority + 0.4 × time), over the nearest tickets.
 
-    time = max(0, 1 - resolution hours / ``time_normalization_hours``); unknown hours count as 24. The default weights
-    are 0.7 and 0.3; if only one is given, the other is 1 minus it. The nearest ``candidates`` tickets are scored, 1 to
-    1000. The learned reward does not count.
+    time = max(0, 1 - resolution hours / ``time_normalization_hours``); unknown hours count as 24. Weights: see
+    ``weights_of``. The nearest ``candidates`` tickets are scored, 1 to 1000. The learned reward does not count.
 
-    Raises ``ProcessingError`` for weights that are not numbers from 0 to 1 or that are both 0, pydantic's
-    ``ValidationError`` for invalid weights of priorities, and ``InvalidProfileError`` for hours that are not above 0.
+    Raises ``ProcessingError`` for weights, pydantic's ``ValidationError`` for weights of priorities, and
+    ``InvalidProfileError`` for hours that are not above 0.
     """
     weights = weights_of(vector_weight, metadata_weight)
     return Profile(
@@ -306,9 +304,7 @@ class SearchMetadata(BaseModel, frozen=True):
     """Metadata of the search."""
 
     query_domain: str | None = None
-    """The domain filter."""
     total_found: int
-    """The number of returned tickets."""
     avg_similarity: float
     """The mean of their scores; 0 without any."""
     top_similarity: float
@@ -362,7 +358,6 @@ class RetrievalRequest(Weighted, frozen=True, hide_input_in_errors=True, extra="
     as_of: Moment | None = None
     """Search as of that time: only tickets that existed before it, and only resolutions known by then."""
     exclude_ids: list[str] = Field(default_factory=list)
-    """Tickets to leave out."""
     exclude_self: str | None = None
     """The id of the ticket that is searched for, to leave it out if it is stored."""
 
@@ -498,7 +493,6 @@ class MovedTicket(BaseModel, frozen=True):
     against_others: dict[str, float]
     """The change minus the average change of the tickets on both pages: this moves the ticket."""
     why: str
-    """The reason for the move, in words."""
 
 
 class WeightingPreview(BaseModel, frozen=True):

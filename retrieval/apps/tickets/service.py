@@ -28,14 +28,12 @@ _TRUSTED_A_SECOND = 20_000
 _log = logging.getLogger(__name__)
 
 _HEALTH_WORD = "health"
-"""The word that a health check embeds."""
 
 
 class RetrievalService:
     """Finds similar tickets in a collection.
 
-    Without a ``platform`` it opens one at its first use, by the settings of the environment: then close it with ``async
-    with`` or ``aclose``. A given platform is not closed.
+    Without a ``platform`` it opens one at its first use, by the settings of the environment; ``aclose`` closes it.
     """
 
     def __init__(self, config: RetrievalConfig | None = None, platform: Platform | None = None) -> None:
@@ -115,9 +113,8 @@ class RetrievalService:
     ) -> models.SearchPreview:
         """Ranks the hits of one search under several weightings, and explains the moves against the first weighting.
 
-        ``config``: a ``PreviewConfig`` or its fields; a list is its ``weightings``. Candidates and rankings are those
-        of ``process``. The search is not recorded. Raises the errors of ``process``, and pydantic's
-        ``ValidationError`` for an invalid configuration.
+        ``config``: a ``PreviewConfig`` or its fields; a list is its ``weightings``. Not recorded. Raises the errors of
+        ``process``, and pydantic's ``ValidationError`` for an invalid configuration.
         """
         preview = PreviewConfig.model_validate({} if config is None else config)
         top_k = preview.top_k or self.config.default_top_k
@@ -146,8 +143,7 @@ class RetrievalService:
     async def health_check(self) -> dict[str, Any]:
         """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``.
 
-        It is healthy if it can search by meaning: tickets have vectors, and a word can be embedded (its vector may come
-        from the cache). ``error_type`` is the name of the error's class, if there was an error.
+        It is healthy if tickets have vectors, and a word can be embedded (its vector may come from the cache).
         """
         name = self.config.collection
         about = {"component": "retrieval", "collection": name}

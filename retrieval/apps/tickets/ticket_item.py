@@ -55,9 +55,8 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
     """The item of a ticket record with ``ticket_id``, ``title``, ``description``, ``priority`` and so on.
 
     Names are those of ``TICKET_FIELDS``, in any case, with spaces and hyphens as underscores; they may also be in
-    ``metadata``, as in the ingest format. Everything else becomes an attribute. A text of spaces counts as a missing
-    value, and labels may be one text, as in a CSV file. A record that holds only texts, such as a row of
-    ``csv.DictReader``, is read like a row of the file: numbers in other columns become numbers. Raises
+    ``metadata``. Everything else becomes an attribute. A text of spaces counts as missing, and labels may be one text.
+    A record that holds only texts is read like a row of a CSV file: numbers in other columns become numbers. Raises
     ``InvalidItemError``.
     """
     if not isinstance(record, Mapping):
@@ -84,10 +83,9 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
 
 
 def as_ticket(item: Item) -> Item:
-    """The same item with a ticket's attributes typed.
+    """The same item with a ticket's attributes typed, and its hours or its time of resolution computed if missing.
 
-    If one of the time of the ticket, the time of its resolution and the hours between is missing, it is computed from
-    the other two. Raises ``InvalidItemError`` as ``typed_attributes`` does.
+    Raises ``InvalidItemError`` as ``typed_attributes`` does.
     """
     typed = typed_attributes(item.attributes, item.item_id)
     return replace(item, attributes=typed | _missing_times(item.occurred_at, typed))
@@ -184,7 +182,7 @@ def ticket_columns(header: Sequence[str]) -> dict[str, str] | None:
     """The column of each part of a ticket's item, as a mapping for ``read_items``; None if the file has no tickets.
 
     A file has tickets if it has a column ``ticket_id`` (or ``issue_key``), no column with an item's id, and a title or
-    a description. Names are compared in any case, with spaces and hyphens as underscores.
+    a description; see ``plain_name``.
     """
     present = {plain_name(name): name.strip() for name in reversed(header)}
     columns = {field: present[name] for field, names in TICKET_FIELDS.items() if (name := first(names, present))}

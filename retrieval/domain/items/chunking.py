@@ -156,7 +156,7 @@ def _sizes(texts: Sequence[str], most: int, count: CountTokens) -> list[int]:
 def _title(title: str, headings: Sequence[str], most: int, count: CountTokens) -> str:
     """The title of a chunk below these headings, of at most ``most`` tokens."""
     parts = [part for part in (clean_text(line, is_line=True).strip() for line in (title, *headings)) if part]
-    parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
+    parts = [part for index, part in enumerate(parts) if part not in parts[:index]]
     while len(parts) > 1 and _sizes([BETWEEN_HEADINGS.join(parts)], most, count)[0] > most:
         # The innermost heading says most about the chunk, and the title names its document.
         del parts[1 if len(parts) > 2 else 0]
@@ -174,7 +174,6 @@ class _Piece:
     tokens: int
     block: Block
     is_first: bool
-    """Whether its block begins here."""
 
 
 _Cut = tuple[list[_Piece], str]
@@ -222,10 +221,10 @@ def _runs(blocks: list[_Sized], depth: int, limit: int) -> Iterator[list[_Sized]
 def _sections(blocks: Sequence[_Sized], depth: int) -> Iterator[list[_Sized]]:
     """The blocks, divided where the heading at that depth changes."""
     numbers, number = [], 0
-    for place, (block, _) in enumerate(blocks):
-        before = blocks[place - 1][0].headings[: depth + 1] if place else block.headings[: depth + 1]
+    for index, (block, _) in enumerate(blocks):
+        before = blocks[index - 1][0].headings[: depth + 1] if index else block.headings[: depth + 1]
         begins = block.is_heading and len(block.headings) == depth + 1
-        number += place > 0 and (begins or block.headings[: depth + 1] != before)
+        number += index > 0 and (begins or block.headings[: depth + 1] != before)
         numbers.append(number)
     for _, section in groupby(zip(numbers, blocks, strict=True), key=lambda pair: pair[0]):
         yield [block for _, block in section]
@@ -263,7 +262,7 @@ def _pieces(block: Block, size: int, most: int, count: CountTokens) -> list[_Pie
     short = [piece for part, tokens in sized for piece in _short(part, tokens, most, count)]
     last, tokens = short[-1]
     short[-1] = last.rstrip() + _PARAGRAPHS, tokens
-    return [_Piece(part, tokens, block, is_first=place == 0) for place, (part, tokens) in enumerate(short)]
+    return [_Piece(part, tokens, block, is_first=index == 0) for index, (part, tokens) in enumerate(short)]
 
 
 def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[str, int]]:
@@ -298,14 +297,14 @@ def _pack(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens
 def _end(pieces: Sequence[_Piece], start: int, most: int, least: int) -> int:
     """The end of a chunk of at most ``most`` tokens: a block's first end after ``least``; never after a heading."""
     tokens, best = 0, start
-    for place in range(start, len(pieces)):
-        is_end = pieces[place].is_first and place > start and not pieces[place - 1].block.is_heading
+    for index in range(start, len(pieces)):
+        is_end = pieces[index].is_first and index > start and not pieces[index - 1].block.is_heading
         if is_end and tokens >= least:
-            return place
-        if place > start and tokens + pieces[place].tokens > most:
+            return index
+        if index > start and tokens + pieces[index].tokens > most:
             break
-        tokens += pieces[place].tokens
-        best = place + 1
+        tokens += pieces[index].tokens
+        best = index + 1
     while best < len(pieces) and best - 1 > start and pieces[best - 1].block.is_heading:
         best -= 1
     return best

@@ -318,7 +318,7 @@ def content_of(item: Item) -> Any:
 
 def to_store(memory: Memory) -> NewMemory:
     """The memory as it would be stored again: without characters that new memories may not have."""
-    values = {part.name: getattr(memory, part.name) for part in fields(NewMemory)}
+    values = {each.name: getattr(memory, each.name) for each in fields(NewMemory)}
     cleaned = {name: checks.clean_value(values[name]) for name in ("content", "links", "metadata", "text")}
     lines = {name: checks.clean_text(values[name], is_line=True) for name in ("interaction_type", "summary")}
     return NewMemory(**{**values, **cleaned, **lines})

@@ -100,7 +100,7 @@ def places_around(hits: Sequence[Hit], around: int) -> list[Place]:
 
 def fitting(hits: Sequence[Hit], *, fits: Callable[[str], bool]) -> int:
     """The number of best hits that fit whole, up to the first that does not."""
-    return next((place for place in range(len(hits)) if not fits(page_of(_join(hits[: place + 1])))), len(hits))
+    return next((index for index in range(len(hits)) if not fits(page_of(_join(hits[: index + 1])))), len(hits))
 
 
 def cut_to_room(
@@ -212,7 +212,7 @@ def page_of(passages: Sequence[Passage]) -> str:
 
 def _block(number: int, passage: Passage) -> str:
     parts = [passage.title, *passage.headings]
-    title = BETWEEN_HEADINGS.join(part for place, part in enumerate(parts) if part and part not in parts[:place])
+    title = BETWEEN_HEADINGS.join(part for index, part in enumerate(parts) if part and part not in parts[:index])
     pages = "" if passage.page is None else f", page {passage.page}"
     if passage.last_page not in (None, passage.page):
         pages = f", pages {passage.page} to {passage.last_page}"

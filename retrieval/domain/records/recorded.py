@@ -20,7 +20,7 @@ from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.reranking import RERANK, reranked_scores
 from retrieval.domain.serialization import Serializable
 
-Optional = Sequence[float | None]
+PoolColumn = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class RecordedPool:
     """The part of an application that composed the answer; empty: a search."""
     seed: int
     item_ids: Sequence[str]
-    scores: Mapping[str, Optional]
+    scores: Mapping[str, PoolColumn]
     """The legs' own scores; None for items that the leg did not return."""
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     """The candidates' ranks in the legs, from 1."""
@@ -47,29 +47,29 @@ class RecordedPool:
     """The weights of the legs in the profile that answered; None: not known."""
     bests: Mapping[str, float] = field(default_factory=dict)
     """The score that a weighted sum takes as 1, by leg."""
-    rerank: Optional = ()
+    rerank: PoolColumn = ()
     """The reranker's scores; None for items that it was not sent; empty: no reranker answered."""
     reranker: str = ""
     """The reranker's name; empty: no reranker answered."""
-    learned: Optional = ()
+    learned: PoolColumn = ()
     """The learned rewards; empty: none counted."""
-    effective_sample_size: Optional = ()
-    logit_mean: Optional = ()
-    affinity: Optional = ()
+    effective_sample_size: PoolColumn = ()
+    logit_mean: PoolColumn = ()
+    affinity: PoolColumn = ()
     """The affinity of the query to the queries that each item was rewarded for; empty: no logit stack was used."""
-    length: Optional = ()
+    length: PoolColumn = ()
     """The logarithm of each item's length; empty: no logit stack counted."""
     model_version: int = 0
     """0: nothing learned counted."""
     combination: Combination | None = None
     """The way in which learned reward and relevance were combined; None: not known."""
-    eligible: Optional = ()
+    eligible: PoolColumn = ()
     """1: Thompson slots may pick it; empty: eligibility was not checked."""
     exploration: Exploration | None = None
     """The numbers by which an item was eligible; None: not known."""
-    uses: Optional = ()
-    raw_successes: Optional = ()
-    propensity: Optional = ()
+    uses: PoolColumn = ()
+    raw_successes: PoolColumn = ()
+    propensity: PoolColumn = ()
     """The probability of each item to be shown; empty: the shown items were certain, all others impossible."""
     shown: Mapping[str, float] = field(default_factory=dict)
     """The propensity of each item that was shown."""
@@ -107,7 +107,7 @@ class RecordedSearch(SearchRecord):
 
 def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSearch:
     """The record with what follows from it and from the profile; without one, signals lack weights and values."""
-    stored = {part.name: getattr(record, part.name) for part in fields(SearchRecord)}
+    stored = {column.name: getattr(record, column.name) for column in fields(SearchRecord)}
     signals = pool_signals_of(
         legs=record.legs,
         bests=record.bests,
@@ -171,11 +171,11 @@ def pool_signals_of(
 
 def _ranks(values: Sequence[float | None], items: Sequence[str]) -> list[int | None]:
     """The rank of each value, from 1; equal values are ordered by item id."""
-    known = sorted((-value, item, place) for place, (value, item) in enumerate(zip(values, items, strict=True))
+    known = sorted((-value, item, index) for index, (value, item) in enumerate(zip(values, items, strict=True))
                    if value is not None)  # fmt: skip
     ranks: list[int | None] = [None] * len(values)
-    for rank, (_, _, place) in enumerate(known, 1):
-        ranks[place] = rank
+    for rank, (_, _, index) in enumerate(known, 1):
+        ranks[index] = rank
     return ranks
 
 
@@ -201,7 +201,7 @@ def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Prof
 
 def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[dict[str, Any]]:
     """The parts of each hit's score, as ``retrieval.domain.search.fusion.fuse`` makes them."""
-    places = {item_id: place for place, item_id in enumerate(record.pool_items)}
+    index_of = {item_id: index for index, item_id in enumerate(record.pool_items)}
     legs = signals["legs"]
     ranks = {**signals["ranks"], **dict(zip(record.legs, record.pool_ranks, strict=False))}
     # As explanations name them: the weight of one leg alone is 1.
@@ -210,12 +210,12 @@ def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | 
     values = {} if profile is None else values_again(legs, ranks, signals["bests"], weights, profile.fusion)
     return [
         {
-            leg: {"rank": ranks[leg][place], "raw": raw}
-            | ({"weight": weights[leg], "value": values[leg][place]} if values else {})
+            leg: {"rank": ranks[leg][index], "raw": raw}
+            | ({"weight": weights[leg], "value": values[leg][index]} if values else {})
             for leg, scores in legs.items()
-            if place is not None and (raw := scores[place]) is not None
+            if index is not None and (raw := scores[index]) is not None
         }
-        for place in map(places.get, record.shown_items)
+        for index in map(index_of.get, record.shown_items)
     ]
 
 
@@ -228,16 +228,16 @@ def _stack_parts(
 ) -> list[dict[str, dict[str, Any]]]:
     """The parts of each hit's score as a stack of those weights makes them."""
     # A candidate that the stack did not score has no length.
-    scored = [place for place, length in enumerate(signals["length"]) if length is not None]
+    scored = [index for index, length in enumerate(signals["length"]) if length is not None]
     values = {name: signals[column] for name, column in _OF_STACK.items() if column in signals}
     values |= leg_features_again(signals["legs"], signals["bests"])
     parts: list[dict[str, dict[str, Any]]] = [{} for _ in record.pool_items]
     for name, column in values.items():
         if name not in weights:
             continue
-        for rank, place in enumerate(sorted(scored, key=lambda place: -column[place]), 1):
-            raw, weight = column[place], weights[name]
-            parts[place][name] = {"rank": rank, "raw": raw, "weight": weight, "value": weight * raw}
+        for rank, index in enumerate(sorted(scored, key=lambda index: -column[index]), 1):
+            raw, weight = column[index], weights[name]
+            parts[index][name] = {"rank": rank, "raw": raw, "weight": weight, "value": weight * raw}
     by_id = dict(zip(record.pool_items, parts, strict=True))
     return [by_id[item_id] for item_id in record.shown_items]
 
@@ -298,7 +298,7 @@ class RecordedRetrieval(Serializable):
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
     """The record as callers see it; ``collection`` is the name of its collection."""
-    names = {part.name for part in fields(RecordedRetrieval)} & {part.name for part in fields(RecordedSearch)}
+    names = {column.name for column in fields(RecordedRetrieval)} & {column.name for column in fields(RecordedSearch)}
     return RecordedRetrieval(
         **{name: getattr(recorded, name) for name in names},
         collection=collection,

@@ -20,7 +20,7 @@ Matrix = Sequence[Sequence[float | None]]
 """Rows of numbers; None: not known."""
 
 TOTAL = "total"
-"""The time of a whole search among those of its stages."""
+"""The key of the time of a whole search, beside those of its stages."""
 
 
 def score_spread(scores: Sequence[float]) -> float | None:

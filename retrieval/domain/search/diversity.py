@@ -35,7 +35,7 @@ class PoolVectors:
 
     rows: NDArray[np.float32]
     """Shape (n, dimensions)."""
-    places: Mapping[str, int]
+    row_of: Mapping[str, int]
     """The row of each item that has one, by item id."""
 
     @classmethod
@@ -44,7 +44,7 @@ class PoolVectors:
         if not vectors:
             return NO_VECTORS
         rows = np.array(list(vectors.values()), dtype=np.float32)
-        return cls(rows, {item_id: place for place, item_id in enumerate(vectors)})
+        return cls(rows, {item_id: row for row, item_id in enumerate(vectors)})
 
 
 NO_VECTORS = PoolVectors(np.zeros((0, 0), dtype=np.float32), MappingProxyType({}))
@@ -70,7 +70,7 @@ class Refining:
 def likenesses(rows: NDArray[np.float32], pool: Sequence[int], best: int) -> list[float]:
     """The likeness of each row to the best one, from 0 (opposite) over 0.5 (unrelated) to 1 (the best itself).
 
-    ``rows``: vectors, shape (n, dimensions); ``pool`` and ``best``: places in them. (1 + cos(v - m, b - m)) / 2 with b
+    ``rows``: vectors, shape (n, dimensions); ``pool`` and ``best``: indexes of rows. (1 + cos(v - m, b - m)) / 2 with b
     the best vector and m the mean of the pool's (Rocchio, The SMART Retrieval System, 1971). Empty where b is m.
     """
     shares = np.zeros(len(rows), dtype=np.float32)
@@ -124,21 +124,21 @@ class Diversity:
 
 
 SimilaritiesTo = Callable[[int], NDArray[np.float32]]
-"""The cosine similarities of all candidates to the one at that place, shape (n,)."""
+"""The cosine similarities of all candidates to the one at that index, shape (n,)."""
 
 
 def similarities_of(item_ids: Sequence[str], vectors: PoolVectors) -> SimilaritiesTo:
     """Similarities that are computed on demand; 0 to an item without a vector."""
-    known = [place for place, item_id in enumerate(item_ids) if item_id in vectors.places]
+    known = [index for index, item_id in enumerate(item_ids) if item_id in vectors.row_of]
     rows = np.zeros((len(item_ids), vectors.rows.shape[1]), dtype=np.float32)
-    rows[known] = vectors.rows[[vectors.places[item_ids[place]] for place in known]]
+    rows[known] = vectors.rows[[vectors.row_of[item_ids[index]] for index in known]]
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     rows /= np.where(lengths > 0, lengths, 1)[:, np.newaxis]
-    return lambda place: rows @ rows[place]
+    return lambda index: rows @ rows[index]
 
 
 def diversified(scores: Sequence[float], similarities: SimilaritiesTo, diversity: Diversity, limit: int) -> list[int]:
-    """The places of the candidates to show, best first, at most ``limit``; ``scores`` are the candidates', best first.
+    """The indexes of the candidates to show, best first, at most ``limit``; ``scores`` are the candidates', best first.
 
     Maximal marginal relevance (Carbonell, Goldstein, SIGIR 1998) takes next the candidate with the highest λ ×
     relevance − (1 − λ) × its greatest similarity to the ones taken; relevance is the score from lowest 0 to highest 1.

@@ -249,8 +249,8 @@ def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Sca
 def _parse_mapping(where: Where, depth: int) -> Filter:
     if depth > MAX_FILTER_NESTING:
         raise InvalidFilterError(TOO_DEEP)
-    parts = tuple(_within(key, _parse_entry, key, value, depth) for key, value in where.items())
-    return parts[0] if len(parts) == 1 else And(parts)
+    conditions = tuple(_within(key, _parse_entry, key, value, depth) for key, value in where.items())
+    return conditions[0] if len(conditions) == 1 else And(conditions)
 
 
 def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> Filter:
@@ -266,8 +266,8 @@ def _parse_entry(key: object, value: object, depth: int) -> Filter:
     if key in ("and", "or"):
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise InvalidFilterError(f"{key!r:.80} takes a list of filters")
-        parts = tuple(_within(place, _parse_part, part, depth) for place, part in enumerate(value))
-        return And(parts) if key == "and" else Or(parts)
+        conditions = tuple(_within(place, _parse_part, part, depth) for place, part in enumerate(value))
+        return And(conditions) if key == "and" else Or(conditions)
     if key == "not":
         return Not(_parse_part(value, depth))
     if key in ("$and", "$or", "$not"):
@@ -303,8 +303,8 @@ def _parse_condition(field: Field, value: object) -> Filter:
     if isinstance(value, Mapping):
         if not value:
             raise _refusal(field, "the condition is empty")
-        parts = tuple(_within(name, _parse_operator, field, name, operand) for name, operand in value.items())
-        return parts[0] if len(parts) == 1 else And(parts)
+        conditions = tuple(_within(name, _parse_operator, field, name, operand) for name, operand in value.items())
+        return conditions[0] if len(conditions) == 1 else And(conditions)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return _one_of(field, value)
     return OneOf(field, (_value(field, value),))

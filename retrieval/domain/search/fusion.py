@@ -39,7 +39,7 @@ _candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Cand
 Rankings = Mapping[str, Sequence[Candidate]]
 """Candidates by leg, best first."""
 
-Weights = Mapping[str, float]
+LegWeights = Mapping[str, float]
 Scores = Mapping[str, Sequence[float | None]]
 Ranks = Mapping[str, Sequence[int | None]]
 """Numbers by leg: one, or one an item; None where it is not known."""
@@ -49,7 +49,7 @@ _Valued = tuple[str, Sequence[Candidate], list[float]]
 
 def fuse(
     rankings: Rankings,
-    weights: Weights,
+    weights: LegWeights,
     fusion: Fusion,
     *,
     limit: int | None = None,
@@ -75,33 +75,33 @@ def fuse(
     return [Fused(item_id, score, tuple(parts.get(item_id, ()))) for item_id, score in best]
 
 
-def fused_scores(rankings: Rankings, weights: Weights, fusion: Fusion) -> list[tuple[str, float]]:
+def fused_scores(rankings: Rankings, weights: LegWeights, fusion: Fusion) -> list[tuple[str, float]]:
     """The item ids with their scores as ``fuse`` gives them, in its order: for rankings that need no explanation."""
     return _sum_scores(_value_candidates(rankings, weights, fusion))
 
 
-def fused_ids(rankings: Rankings, weights: Weights, fusion: Fusion) -> list[str]:
+def fused_ids(rankings: Rankings, weights: LegWeights, fusion: Fusion) -> list[str]:
     """The item ids in the order of ``fuse``, several times as fast: for rankings that need no explanation."""
     return [item_id for item_id, _ in fused_scores(rankings, weights, fusion)]
 
 
 def refined(
-    rankings: Rankings, weights: Weights, fusion: Fusion, depth: int, vectors: PoolVectors
+    rankings: Rankings, weights: LegWeights, fusion: Fusion, depth: int, vectors: PoolVectors
 ) -> dict[str, list[Candidate]]:
     """The rankings, and after them that of the candidates with a vector by their likeness to the best of these, if any.
 
     The pool whose mean counts is the first ``depth`` of each ranking, so that a larger page changes no score.
     """
     lists = {leg: list(candidates) for leg, candidates in rankings.items()}
-    places = vectors.places
-    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in places]
+    row_of = vectors.row_of
+    own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in row_of]
     pool = {candidate.item_id for candidates in rankings.values() for candidate in candidates[:depth]}.intersection(own)
     if not pool:
         return lists
-    values = likenesses(vectors.rows, [places[item_id] for item_id in pool], places[own[0]])
+    values = likenesses(vectors.rows, [row_of[item_id] for item_id in pool], row_of[own[0]])
     if not values:
         return lists
-    opposites, item_ids = zip(*sorted((-values[places[item_id]], item_id) for item_id in own), strict=True)
+    opposites, item_ids = zip(*sorted((-values[row_of[item_id]], item_id) for item_id in own), strict=True)
     alike = map(_candidate, zip(repeat(REFINING), item_ids, count(1), map(neg, opposites), strict=False))
     return {**lists, REFINING: list(alike)}
 
@@ -113,7 +113,7 @@ def scaled_parts(fused: Fused, total: float) -> tuple[Contribution, ...]:
     return tuple(part._replace(value=total / len(fused.contributions)) for part in fused.contributions)
 
 
-def _value_candidates(rankings: Rankings, weights: Weights, fusion: Fusion) -> list[_Valued]:
+def _value_candidates(rankings: Rankings, weights: LegWeights, fusion: Fusion) -> list[_Valued]:
     """Each leg's candidates with their parts of the score."""
     legs: list[_Valued] = []
     for leg, part in _shares(rankings, weights, fusion).items():
@@ -137,7 +137,7 @@ def _reduce(
     return [(1 - share) * value if item in known else value for item, value in zip(items, values, strict=True)]
 
 
-def _shares(legs: Iterable[str], weights: Weights, fusion: Fusion) -> dict[str, float]:
+def _shares(legs: Iterable[str], weights: LegWeights, fusion: Fusion) -> dict[str, float]:
     """The weight of each leg; in a weighted sum, its share of all weights."""
     own = {leg: weights.get(leg, 0.0) for leg in legs if leg != REFINING}
     total = sum(own.values()) if fusion.kind is FusionKind.WEIGHTED_SUM else 1.0
@@ -173,27 +173,29 @@ def best_of(scores: Sequence[float]) -> float:
     return max(scores, default=0.0)
 
 
-def fused_again(legs: Scores, ranks: Ranks, best: Mapping[str, float], weights: Weights, fusion: Fusion) -> list[float]:
+def fused_again(
+    legs: Scores, ranks: Ranks, best: Mapping[str, float], weights: LegWeights, fusion: Fusion
+) -> list[float]:
     """The scores that ``fuse`` gives, from each leg's raw scores, ranks and best score.
 
     ``legs`` and ``ranks``: by leg, one value an item; None where it is not known. One leg alone gives its own scores.
     """
     scores = [0.0] * max(map(len, legs.values()), default=0)
     for values in values_again(legs, ranks, best, weights, fusion).values():
-        for place, value in enumerate(values):
-            scores[place] += value
+        for index, value in enumerate(values):
+            scores[index] += value
     return scores
 
 
 def values_again(
-    legs: Scores, ranks: Ranks, best: Mapping[str, float], weights: Weights, fusion: Fusion
+    legs: Scores, ranks: Ranks, best: Mapping[str, float], weights: LegWeights, fusion: Fusion
 ) -> dict[str, list[float]]:
     """Each leg's part of the scores of ``fused_again``, one value an item; 0 where the leg lacks the item."""
     if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
         return {leg: [raw or 0.0 for raw in scores] for leg, scores in legs.items()}
     shares = _shares(legs, weights, fusion)
     alike = dict(enumerate(legs.get(REFINING, ())))
-    known = {place for place, likeness in alike.items() if likeness is not None}
+    known = {index for index, likeness in alike.items() if likeness is not None}
     values: dict[str, list[float]] = {}
     for leg in weights:  # in the order in which the parts were added up
         scores = legs.get(leg, ())
@@ -217,7 +219,7 @@ def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: 
     return shares_of(scores, 1.0)
 
 
-def leg_features_again(legs: Scores, bests: Weights) -> dict[str, list[float]]:
+def leg_features_again(legs: Scores, bests: LegWeights) -> dict[str, list[float]]:
     """The scores of candidates by leg, 0 to 1, from recorded raw scores, where None is not known."""
     if len(legs) == 1:
         return {}

@@ -236,7 +236,7 @@ def read_cursor(text: object, question: str) -> Cursor:
     except (ValueError, binascii.Error):
         raw = b""
     shown = int.from_bytes(raw[_BYTES : 2 * _BYTES], "big")
-    hashes = frozenset(raw[place : place + _BYTES] for place in range(2 * _BYTES, len(raw), _BYTES))
+    hashes = frozenset(raw[start : start + _BYTES] for start in range(2 * _BYTES, len(raw), _BYTES))
     if not hashes or len(raw) % _BYTES or len(hashes) > MAX_SHOWN:
         raise InvalidRequestError(
             f"{text!r:.40} is not a cursor; give the next of the page before, or '' for the first page"

@@ -228,7 +228,7 @@ def _check_kinds(profile: Profile) -> None:
 
 
 def _part_from_dict(name: str, values: Any) -> Any:
-    known = [part.name for part in fields(_PARTS[name])]
+    known = [each.name for each in fields(_PARTS[name])]
     if not isinstance(values, Mapping):
         raise InvalidProfileError(f"{name} is an object of {', '.join(known)}, not {values!r:.40}")
     return _PARTS[name](**values)

@@ -164,12 +164,12 @@ def with_synonyms(query: str, groups: Synonyms) -> str:
     if not groups:
         return query
     others, longest = _index(groups)
-    asked, place = tuple(words(query)), 0
+    asked, position = tuple(words(query)), 0
     added: dict[str, None] = {}
-    while place < len(asked):
-        size = next((n for n in range(longest, 0, -1) if asked[place : place + n] in others), 0)
-        added |= dict.fromkeys(others[asked[place : place + size]] if size else ())
-        place += size or 1
+    while position < len(asked):
+        size = next((n for n in range(longest, 0, -1) if asked[position : position + n] in others), 0)
+        added |= dict.fromkeys(others[asked[position : position + size]] if size else ())
+        position += size or 1
     padded = f" {' '.join(asked)} "
     new = [text for text in added if f" {' '.join(words(text))} " not in padded]
     return " ".join([query, *new[:MAX_ADDED]])

@@ -34,11 +34,6 @@ class Reranker(Protocol):
         """Release its connections, threads and memory."""
 
 
-def is_reranker(value: object) -> bool:
-    """True if the object is a reranker: it has a name, and reranks."""
-    return hasattr(value, "name") and callable(getattr(value, "rerank", None))
-
-
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerank(Serializable):

@@ -19,7 +19,7 @@ from retrieval.domain.search.profile_parts import check_positive, check_share, c
 from retrieval.domain.serialization import plain
 from retrieval.domain.words import apart, has_marks, lowered, terms
 
-Entity = tuple[str, str]
+EntityKey = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
 
 
@@ -40,7 +40,7 @@ class Facts:
     """Its vector's cosine with the query's, -1 to 1; None: one of the two is missing."""
     base_relevance: float = 1.0
     accesses: int = 0
-    entities: frozenset[Entity] = frozenset()
+    entities: frozenset[EntityKey] = frozenset()
     tags: frozenset[str] = frozenset()
     uses: int = 0
     raw_successes: int = 0
@@ -53,7 +53,7 @@ class Question:
 
     now: datetime
     words: str = ""
-    entities: frozenset[Entity] = frozenset()
+    entities: frozenset[EntityKey] = frozenset()
     tags: frozenset[str] = frozenset()
     has_vector: bool = False
 
@@ -69,9 +69,9 @@ class Signal(ABC):
 
     def __post_init__(self) -> None:
         check_weight(f"the weight of signal {self.key!r}", self.weight)
-        for part in fields(self):
-            if part.name.endswith("attribute") and not (is_storable(name := getattr(self, part.name)) and name):
-                raise InvalidProfileError(f"the {part.name} of signal {self.name!r} is {name!r:.80}; name one")
+        for each in fields(self):
+            if each.name.endswith("attribute") and not (is_storable(name := getattr(self, each.name)) and name):
+                raise InvalidProfileError(f"the {each.name} of signal {self.name!r} is {name!r:.80}; name one")
 
     @property
     def key(self) -> str:
@@ -88,7 +88,7 @@ class Signal(ABC):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the weight, and the signal's own numbers."""
-        return {part.name: plain(getattr(self, part.name)) for part in fields(self) if part.init}
+        return {each.name: plain(getattr(self, each.name)) for each in fields(self) if each.init}
 
 
 def _clipped(value: float) -> float:

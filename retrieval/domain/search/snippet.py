@@ -22,7 +22,7 @@ MARKS = ("\ue000", "\ue001")
 """The signs before and behind a word that the database marked: private characters of Unicode."""
 
 Span = tuple[int, int]
-"""The places where a marked word begins and ends."""
+"""The positions where a marked word begins and ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Snippet(Serializable):
     @property
     def html(self) -> str:
         """The text for a page: escaped, each of the query's words in ``<mark>``."""
-        parts, place = [], 0
+        parts, position = [], 0
         for start, end in self.highlights:
-            parts.append(f"{html.escape(self.text[place:start])}<mark>{html.escape(self.text[start:end])}</mark>")
-            place = end
-        return "".join(parts) + html.escape(self.text[place:])
+            parts.append(f"{html.escape(self.text[position:start])}<mark>{html.escape(self.text[start:end])}</mark>")
+            position = end
+        return "".join(parts) + html.escape(self.text[position:])
 
     def __str__(self) -> str:
         return self.text
@@ -65,15 +65,15 @@ def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> S
 def _strip_marks(marked: str) -> tuple[str, list[Span]]:
     pieces: list[str] = []
     spans: list[Span] = []
-    place = begin = 0
+    position = begin = 0
     for piece in re.split(f"([{''.join(MARKS)}])", marked):
         if piece == MARKS[0]:
-            begin = place
+            begin = position
         elif piece == MARKS[1]:
-            spans.append((begin, place))
+            spans.append((begin, position))
         else:
             pieces.append(piece)
-            place += len(piece)
+            position += len(piece)
     return "".join(pieces), spans
 
 
@@ -109,20 +109,20 @@ def _best_window(text: str, spans: Sequence[Span], size: int) -> Span:
     spelt = [text[start:end].casefold() for start, end in spans]
     best, first, last = (0, 0), 0, 0
     within = Counter[str]()
-    behind = 0  # the place after the last word within the part
-    for place, (start, _) in enumerate(spans):
+    behind = 0  # the index after the last word within the part
+    for index, (start, _) in enumerate(spans):
         while behind < len(spans) and spans[behind][1] <= start + size:
             within[spelt[behind]] += 1
             behind += 1
-        count = (len(within), behind - place)
+        count = (len(within), behind - index)
         if count > best:
             best, first, last = count, start, spans[behind - 1][1]
-        if behind == place:  # this word alone is longer than the part
+        if behind == index:  # this word alone is longer than the part
             behind += 1
-        elif within[spelt[place]] == 1:
-            del within[spelt[place]]
+        elif within[spelt[index]] == 1:
+            del within[spelt[index]]
         else:
-            within[spelt[place]] -= 1
+            within[spelt[index]] -= 1
     start = max(0, min(first - (size - (last - first)) // 2, len(text) - size))
     return _at_words(text, (start, start + size), (first, last))
 

@@ -80,7 +80,7 @@ def one_edit_away(word: str, *, accents: bool) -> list[str]:
     if accents and _ALPHABETS[0] in usual:
         usual.append(_ALPHABETS[1])
     letters = dict.fromkeys("".join(usual))  # those of the word's script
-    halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
+    halves = [(word[:index], word[index:]) for index in range(len(word) + 1)]
     spellings = [head + tail[1:] for head, tail in halves if tail]
     spellings += [head + tail[1] + tail[0] + tail[2:] for head, tail in halves if len(tail) > 1]
     spellings += [head + letter + tail[1:] for head, tail in halves if tail for letter in letters]
@@ -95,14 +95,14 @@ def edits_to(word: str, term: str, most: int) -> int | None:
     before: list[int] = []
     row = list(range(len(term) + 1))
     least = most + 1
-    for place, letter in enumerate(word, 1):
-        oldest, before, row = before, row, [place]
+    for index, letter in enumerate(word, 1):
+        oldest, before, row = before, row, [index]
         for column, expected in enumerate(term, 1):
             edits = min(before[column] + 1, row[column - 1] + 1, before[column - 1] + (letter != expected))
-            if place > 1 < column and letter == term[column - 2] and word[place - 2] == expected:
+            if index > 1 < column and letter == term[column - 2] and word[index - 2] == expected:
                 edits = min(edits, oldest[column - 2] + 1)
             row.append(edits)
-        if place >= len(word) - _ENDING:
+        if index >= len(word) - _ENDING:
             least = min(least, row[-1])
         if min(row) > most:
             break

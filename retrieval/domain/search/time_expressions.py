@@ -141,14 +141,14 @@ def _expressions(query: str, now: datetime) -> Iterator[TimeExpression]:
     # In lower case with straight apostrophes, of the same length: places in it are places in the query.
     lowered = "".join(low if len(low := character.lower()) == 1 else character for character in query)
     text = lowered.translate(dict.fromkeys((0x2018, 0x2019, 0x02BC, 0xFF07), "'"))
-    phrases, place = _phrases(text, now), 0
-    while place < len(phrases):
+    phrases, index = _phrases(text, now), 0
+    while index < len(phrases):
         try:
-            pair = _paired(text, *phrases[place : place + 2])
-            found = pair or _related(text, phrases[place])
+            pair = _paired(text, *phrases[index : index + 2])
+            found = pair or _related(text, phrases[index])
         except (ValueError, OverflowError):  # dates outside the calendar, such as 9999 years before 2020, are not times
             pair = found = None
-        place += 1 if pair is None else 2
+        index += 1 if pair is None else 2
         if found is not None:
             begin, end, certainty, start_time, end_time = found
             if _is_usable(start_time, end_time):

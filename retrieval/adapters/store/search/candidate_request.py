@@ -11,7 +11,7 @@ from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.filters import Field, Filter
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import Fusion, LegName
-from retrieval.domain.search.signals import Entity
+from retrieval.domain.search.signals import EntityKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class Query:
     """Shape (dimensions,), unit length; None: the dense leg does not run."""
     prefixes: tuple[str, ...] = ()
     """Beginnings of words, for the lexical leg."""
-    entities: tuple[Entity, ...] = ()
+    entities: tuple[EntityKey, ...] = ()
     """The entities that the question is about, for the linked leg."""
     tags: tuple[str, ...] = ()
     """The tags that the question is about, for the tagged leg."""

@@ -98,8 +98,7 @@ async def read_start(
     """Read the candidates for ``most`` principles, ``explored`` of them explored, in one round trip.
 
     Returns the collection's number, the share of answers that its profile records (0 to 1), the recent tags, and the
-    candidates.
-    Neither the collection nor its traces need exist. Raises the errors of ``DatabaseError``.
+    candidates. Neither the collection nor its traces need exist. Raises the errors of ``DatabaseError``.
     """
     rows = await database.read(
         tenant_id,

@@ -96,8 +96,8 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 def keywords(texts: Iterable[str], most: int = MOST_KEYWORDS) -> tuple[str, ...]:
     """The ``most`` most frequent words of the texts, casefolded, then in order of appearance.
 
-    A word with a hyphen, underscore or dot counts as a whole and in its parts. Numbers, stop words and words of fewer
-    than three letters are left out, except names of languages that end in + or #.
+    A compound counts as a whole and in its parts. Numbers, stop words and words of fewer than three letters are left
+    out, except names of languages that end in + or #.
     """
     counts: Counter[str] = Counter()
     for text in texts:
@@ -130,7 +130,6 @@ _ENDINGS = {
     "typescript": ".ts .tsx", "vue": ".vue", "zig": ".zig",
 }  # fmt: skip
 BY_ENDING = {ending: tag for tag, endings in _ENDINGS.items() for ending in endings.split()}
-"""The tags by the ending of a file's name."""
 
 _FOLDERS = {
     "ci": ".github .gitlab",
@@ -140,15 +139,14 @@ _FOLDERS = {
     "testing": "__tests__ spec test tests",
 }
 BY_FOLDER = {folder: tag for tag, folders in _FOLDERS.items() for folder in folders.split()}
-"""The tags by a folder in the file's path."""
 
 BY_NAME = {"dockerfile": "docker", "makefile": "make"}
 
 
-def tags_of_files(paths: Iterable[str], most: int = 20) -> tuple[str, ...]:
-    """The ``most`` most frequent tags of the files, the most frequent first."""
+def tags_of_files(paths: Iterable[str]) -> tuple[str, ...]:
+    """The 20 most frequent tags of the files, the most frequent first."""
     counts = Counter(tag for path in paths for tag in _tags(PurePosixPath(path.casefold())))
-    return tuple(tag for tag, _ in counts.most_common(most))
+    return tuple(tag for tag, _ in counts.most_common(20))
 
 
 def _tags(path: PurePosixPath) -> Iterable[str]:
@@ -344,7 +342,6 @@ MANIFESTS: Mapping[str, Manifest] = {
     "CLAUDE.md": Manifest((), lambda text: [*keywords(headings(text), 30)]),
     "AGENTS.md": Manifest((), lambda text: [*keywords(headings(text), 30)]),
 }
-"""The manifests by file name."""
 
 
 MOST_PROJECT_TAGS = 150
@@ -355,13 +352,12 @@ _LONGEST_TAG = 60
 def project_tags(folder: Path, deadline: float = math.inf) -> tuple[str, ...]:
     """The first 150 tags of the manifests in the folder and above it, up to the top of its repository.
 
-    The tags are casefolded and distinct, those of the folder itself first, and names of packages last. A broken or
-    huge file has only the tags of its name, without an error. No file is read after the ``deadline``
-    (``time.monotonic`` seconds).
+    They are casefolded and distinct, those of the folder itself first, and names of packages last. No file is read
+    after the ``deadline`` (``time.monotonic`` seconds).
     """
-    files = ((place, name) for place in _places(folder) for name in MANIFESTS)
+    files = ((parent, name) for parent in _folders(folder) for name in MANIFESTS)
     in_time = itertools.takewhile(lambda _file: time.monotonic() < deadline, files)
-    parts = ((name, read_part(place / name)) for place, name in in_time)
+    parts = ((name, read_part(parent / name)) for parent, name in in_time)
     tags = [tag for name, text in parts if text is not None for tag in tags_of_manifest(name, text)]
     tags.sort(key=lambda tag: isinstance(tag, PackageName))
     distinct = dict.fromkeys(tag.casefold() for tag in tags)
@@ -369,9 +365,9 @@ def project_tags(folder: Path, deadline: float = math.inf) -> tuple[str, ...]:
     return tuple(tag for tag in distinct if 0 < len(tag) <= _LONGEST_TAG and tag.isprintable())[:MOST_PROJECT_TAGS]
 
 
-def _places(folder: Path) -> Iterator[Path]:
+def _folders(folder: Path) -> Iterator[Path]:
     """The folder, and the folders above it in the same repository."""
     above = [folder, *folder.parents][:_MOST_FOLDERS]
     # Unlike ``Path.exists``, it is False for a folder that may not be read.
-    top = next((number for number, place in enumerate(above) if os.path.exists(place / ".git")), 0)  # noqa: PTH110
+    top = next((level for level, parent in enumerate(above) if os.path.exists(parent / ".git")), 0)  # noqa: PTH110
     yield from above[: top + 1]

@@ -45,7 +45,6 @@ class SessionStart:
     session: str
     surroundings: Surroundings
     recent_tags: tuple[str, ...]
-    """The tags of successful sessions."""
     principles: tuple[FoundPrinciple, ...]
 
     @property
@@ -161,8 +160,8 @@ async def start_session(
     """Choose the session's principles, pass them to ``show``, then record the answer. ``say`` prints hints.
 
     ``until``: the time (``time.monotonic`` seconds) at which it gives up. ``session`` empty: a new name. ``limit``: the
-    most principles, at least 1, with up to ``explore`` explored ones, but never all of them. Reads the folder while it
-    opens the database. Raises ``RetrievalError`` if it cannot read principles.
+    most principles, at least 1, with up to ``explore`` explored ones, but never all of them. Raises
+    ``RetrievalError`` if it cannot read principles.
     """
     begin = time.monotonic()
     explore = min(explore, limit - 1)
@@ -205,7 +204,6 @@ def _identifier(now: datetime) -> UUID:
 
 
 MOST_TRACE_TAGS = 30
-"""The most tags of a trace."""
 
 _LONGEST_TITLE = 200
 

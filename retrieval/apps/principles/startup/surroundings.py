@@ -102,7 +102,6 @@ def _text(value: object, longest: int) -> str:
 
 
 COMMITS = 5
-"""The number of latest commits that are read."""
 
 MOST_FILES = 200
 _LONGEST_SUBJECT = 200
@@ -180,11 +179,9 @@ class Surroundings:
     recent_commits: tuple[str, ...] = ()
     """First lines of the latest commits' messages, the latest first."""
     changed_files: tuple[str, ...] = ()
-    """The paths that changed in those commits."""
     project_tags: tuple[str, ...] = ()
     """The tags by manifests, and by the names of the files that changed."""
     keywords: tuple[str, ...] = ()
-    """The keywords of the commits' messages."""
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -201,12 +198,12 @@ altogether.
 def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Surroundings:
     """Read the folder, well before the deadline (``time.monotonic`` seconds); ``say`` prints hints."""
     try:
-        place = folder.resolve(strict=True)
+        root = folder.resolve(strict=True)
     except (OSError, RuntimeError):  # missing, an invalid name, a loop of links
         say(f"{str(folder)!r:.200} is not a folder; continuing without it")
         return Surroundings()
-    git = GitHistory(place)
-    tags = project_tags(place, deadline=_after_share(deadline))
+    git = GitHistory(root)
+    tags = project_tags(root, deadline=_after_share(deadline))
     history = git.history(_after_share(deadline))
     if history.was_late:
         say("git took too long; continuing without its complete answer")

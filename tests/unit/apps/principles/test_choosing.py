@@ -12,7 +12,6 @@ import pytest
 from retrieval.apps.principles.principle import (
     MOST_DRAWN,
     Principle,
-    Trials,
     boosted,
     choose,
     frequent_tags,
@@ -23,6 +22,7 @@ from retrieval.apps.principles.principle import (
 )
 from retrieval.apps.probation import CANDIDATE
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.learning.arm import Standing
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OLD = NOW - timedelta(days=30)
@@ -129,7 +129,12 @@ def test_places_by_score_are_certain_and_explored_places_are_not() -> None:
         assert all(0 < choice.propensity < 1 for choice in row[2:])
 
 
-FEW = [Trials("new"), Trials("good", 4, 4), Trials("fair", 6, 3), Trials("bad", 4, 0)]
+def tried(item_id: str, uses: int = 0, successes: int = 0) -> Standing:
+    """A principle with these verdicts."""
+    return Standing(item_id=item_id, created_at=NOW, uses=uses, successes=successes, last_used_at=None)
+
+
+FEW = [tried("new"), tried("good", 4, 4), tried("fair", 6, 3), tried("bad", 4, 0)]
 
 
 @pytest.mark.parametrize(
@@ -149,10 +154,10 @@ def test_little_is_known_below_five_uses_or_seven_days(
     assert is_eligible(uses, successes, NOW - timedelta(days=days), NOW) is eligible
 
 
-def _direct(candidates: list[Trials], count: int, rng: random.Random) -> list[str]:
+def _direct(candidates: list[Standing], count: int, rng: random.Random) -> list[str]:
     """A draw of Beta(successes + 1, failures + 1) of each, and the highest."""
     scores = {
-        principle.id: rng.betavariate(principle.successes + 1, principle.uses - principle.successes + 1)
+        principle.item_id: rng.betavariate(principle.successes + 1, principle.uses - principle.successes + 1)
         for principle in candidates
     }
     return sorted(scores, key=lambda principle_id: -scores[principle_id])[:count]
@@ -166,7 +171,7 @@ def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
     ours, direct = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     rng = random.Random(7)
     for _ in range(3000):
-        ours[tuple(pick.id for pick in thompson(FEW, count, rng, rows=3))] += 1
+        ours[tuple(pick.item_id for pick in thompson(FEW, count, rng, rows=3))] += 1
         direct[tuple(_direct(FEW, count, rng))] += 1
     orders = [principle_id for principle_id in {*ours, *direct} if ours[principle_id] + direct[principle_id] >= 10]
 
@@ -177,7 +182,7 @@ def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
 def test_the_order_of_the_list_does_not_count() -> None:
     """Each of two untested principles is picked half of the time."""
     rng = random.Random(3)
-    firsts = Counter(thompson([Trials("a"), Trials("b")], 1, rng, rows=1)[0].id for _ in range(2000))
+    firsts = Counter(thompson([tried("a"), tried("b")], 1, rng, rows=1)[0].item_id for _ in range(2000))
 
     assert 900 < firsts["a"] < 1100
 
@@ -190,8 +195,8 @@ def test_propensities_are_exact() -> None:
         rng = _ChoosesRow(5)
         rng.row = choice
         for pick in thompson(FEW, 2, rng, rows=rows):
-            frequencies[pick.id] += 1
-            propensities[pick.id] = pick.propensity
+            frequencies[pick.item_id] += 1
+            propensities[pick.item_id] = pick.propensity
 
     assert sum(propensities.values()) == pytest.approx(2)
     assert {principle_id: times / rows for principle_id, times in frequencies.items()} == pytest.approx(propensities)
@@ -208,9 +213,9 @@ def test_propensities_of_places_are_exact(count: int, fitting: frozenset[str]) -
         rng = _ChoosesRow(5)
         rng.row = choice
         for place, pick in enumerate(thompson(FEW, count, rng, rows=rows, fitting=fitting)):
-            frequencies[place, pick.id] += 1
-            ever[pick.id] += 1
-            propensities[place, pick.id], total[pick.id] = pick.rank_propensity, pick.propensity
+            frequencies[place, pick.item_id] += 1
+            ever[pick.item_id] += 1
+            propensities[place, pick.item_id], total[pick.item_id] = pick.rank_propensity, pick.propensity
 
     assert {principle_id: times / rows for principle_id, times in frequencies.items()} == pytest.approx(propensities)
     assert {principle_id: times / rows for principle_id, times in ever.items()} == pytest.approx(total)
@@ -228,8 +233,8 @@ class _ChoosesRow(random.Random):
 
 def test_all_are_picked_where_there_are_no_more() -> None:
     """They are certain; without places or principles, none is picked."""
-    assert {pick.id: pick.propensity for pick in thompson(FEW, 9, random.Random(1))} == {
-        principle.id: 1.0 for principle in FEW
+    assert {pick.item_id: pick.propensity for pick in thompson(FEW, 9, random.Random(1))} == {
+        principle.item_id: 1.0 for principle in FEW
     }
     assert thompson(FEW, 0, random.Random(1)) == []
     assert thompson([], 2, random.Random(1)) == []
@@ -237,11 +242,11 @@ def test_all_are_picked_where_there_are_no_more() -> None:
 
 def test_of_very_many_a_part_competes_and_the_propensities_say_so() -> None:
     """Drawn anew each time, half of them here: no propensity is above one half, and many are picked in turn."""
-    many = [Trials(str(number), 2, number % 3) for number in range(2 * MOST_DRAWN)]
+    many = [tried(str(number), 2, number % 3) for number in range(2 * MOST_DRAWN)]
     picks = [thompson(many, 2, random.Random(seed), rows=5) for seed in range(20)]
 
     assert all(0 < pick.propensity <= 0.5 for pair in picks for pick in pair)
-    assert len({pick.id for pair in picks for pick in pair}) > 20
+    assert len({pick.item_id for pair in picks for pick in pair}) > 20
 
 
 def test_the_same_state_of_chance_gives_the_same_picks() -> None:
