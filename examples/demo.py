@@ -1,6 +1,6 @@
-"""A tour on some 600 real tickets: open the platform, load them, ask five questions of different kinds.
+"""A tour of some 600 real tickets: open the platform, load the tickets, run five searches of different kinds.
 
-Run it with ``make demo``. Nothing needs to be configured; a second run finds everything in place.
+Run it with ``make demo``. Nothing needs to be configured. A second run finds the tickets already stored.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ class Question:
 
 QUESTIONS = (
     Question("plain words", "connection timeout"),
-    Question("a question, as one would ask a colleague", "Why does my program crash when I read a compressed file?"),
+    Question("a question, as you would ask a colleague", "Why does my program crash when I read a compressed file?"),
     Question(
-        "with a filter: only what is serious",
+        "with a filter: only serious tickets",
         "crash with a null pointer",
         {"where": {"priority": ["Blocker", "Critical"]}},
     ),
     Question(
-        "by time: only what was reported in 2023",
+        "by time: only tickets reported in 2023",
         "security vulnerability in a dependency",
         {"where": {"occurred_at": {"gte": "2023-01-01", "lt": "2024-01-01"}}},
     ),
-    Question("a name, by its letters alone (BM25)", "S3A", {"legs": ["lexical"]}),
+    Question("a name, by words alone (BM25)", "S3A", {"legs": ["lexical"]}),
 )
 
 
 async def main(console: Console) -> None:
-    """The tour."""
+    """Run the tour."""
     started = time.perf_counter()
-    console.print("Starting PostgreSQL; the first time it is set up, which takes a few seconds ...")
+    console.print("Starting PostgreSQL; the first start takes a few seconds ...")
     async with connect() as platform:
         pgvector, seconds = platform.database.facts.pgvector, time.perf_counter() - started
         console.print(f"PostgreSQL with pgvector {pgvector} is ready ({seconds:.1f} s).")
         place, tenant = server_place(platform.settings), platform.settings.tenant
         console.print(
-            f"Everything lies in {place}, collection {COLLECTION!r} of the tenant {tenant!r}.", soft_wrap=True
+            f"The tickets are stored in {place}, collection {COLLECTION!r} of the tenant {tenant!r}.", soft_wrap=True
         )
         tickets = await platform.collection(COLLECTION)
         await load(tickets, console)
@@ -71,7 +71,7 @@ async def main(console: Console) -> None:
 
 
 async def load(tickets: Collection, console: Console) -> None:
-    """Ingest the tickets with a progress line; the second time nothing changes and nothing is embedded."""
+    """Ingest the tickets with a progress line; a second run changes and embeds nothing."""
     started = time.perf_counter()
     space = (await tickets.info()).space
     task = "indexing and embedding the tickets" if space else "indexing the tickets"
@@ -93,7 +93,7 @@ async def load(tickets: Collection, console: Console) -> None:
 
 
 def show(number: int, question: Question, result: SearchResult, console: Console) -> None:
-    """The hits, how each got its score, and how they were found."""
+    """Print the hits, how each got its score, and how they were found."""
     console.print()
     console.rule(f"[bold]{number}. {escape(question.shows)}", align="left")
     arguments = [repr(question.query), *(f"{name}={value!r}" for name, value in question.options.items())]
@@ -112,7 +112,7 @@ def show(number: int, question: Question, result: SearchResult, console: Console
 
 
 def about(hit: Hit) -> str:
-    """Two lines about a hit: the ticket, and the parts that add up to its score."""
+    """Describe a hit in two lines: the ticket, and the parts that add up to its score."""
     reported = f"{hit.occurred_at:%Y-%m-%d}" if hit.occurred_at else "at an unknown time"
     parts = " + ".join(
         f"{part.value:.5f} {part.leg} (rank {part.rank}, score {part.raw_score:.2f})"
@@ -122,12 +122,12 @@ def about(hit: Hit) -> str:
 
 
 def say_what_next(console: Console, seconds: float) -> None:
-    """Commands to go on with."""
+    """Print commands to try next."""
     program = Path(sys.executable).with_name("retrieval")
     command = str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else "retrieval"
     console.print()
     console.rule("[bold]What next", align="left")
-    console.print(f"All of this took {seconds:.1f} s. The tickets stay where they are; ask more:")
+    console.print(f"The tour took {seconds:.1f} s. The tickets stay stored; search on:")
     for arguments in (
         f'search {COLLECTION} "token expired" --explain',
         f'search {COLLECTION} "upgrade the library" --where priority=Major --where "occurred_at>=2024-01-01"',
@@ -135,10 +135,10 @@ def say_what_next(console: Console, seconds: float) -> None:
         "--help",
     ):
         console.print(f"  {command} {arguments}", highlight=False, markup=False, soft_wrap=True)
-    console.print("See why each has its rank, and move the weights, in a browser:")
+    console.print("In a browser, see why each hit has its rank, and move the weights:")
     console.print("  make serve", highlight=False)
     console.print(f"  then open http://127.0.0.1:8000/console/search?collection={COLLECTION}", soft_wrap=True)
-    console.print("README.md shows the same from Python, and over HTTP (make serve); docs/ has a page for each task.")
+    console.print("README.md shows searches from Python and over HTTP; docs/ has a page for each task.")
 
 
 if __name__ == "__main__":
@@ -149,5 +149,5 @@ if __name__ == "__main__":
         terminal.print(f"[red]error:[/] {escape(str(error))}")
         sys.exit(1)
     except KeyboardInterrupt:
-        terminal.print("Interrupted; the next run goes on from here.")
+        terminal.print("Interrupted; the next run continues.")
         sys.exit(130)

@@ -1,6 +1,6 @@
-"""Search that gets better by feedback: sixty questions are judged, a model is fitted and tried, a new one is asked.
+"""Search that improves by feedback: users judge the hits of sixty searches; a model is fitted, tried and used.
 
-In production ``retrieval worker`` fits the model, every hour; here it is fitted at once.
+In production ``retrieval worker`` fits the model every hour; this example fits it at once.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ITEMS = [
 
 
 def helps(item_id: str) -> bool:
-    """Whether the guide helps, which only readers know: the later versions are the good ones."""
+    """True if the guide helps, which only readers know: the later versions are the good ones."""
     return int(item_id.rpartition("-")[2]) >= 3
 
 
 async def judge(platform: Platform, guides: Collection) -> None:
-    """Sixty questions, each with a verdict on its hits."""
+    """Run sixty searches, and give a verdict on each hit."""
     for number in range(60):
         topic, other = TOPICS[number % 5], TOPICS[(number + 1 + number // 5) % 5]
         hits = await guides.search(f"{topic} or {other} {number}", context=Context(domain="help desk"))
@@ -37,13 +37,13 @@ async def judge(platform: Platform, guides: Collection) -> None:
 
 
 async def learn(guides: Collection) -> None:
-    """Fit a model; it is used if it does better on questions that it was not fitted on."""
+    """Fit a model; searches use it if it ranks better on questions that it was not fitted on."""
     report = await guides.learn()
     print("the model is used:" if report["published"] else "the model is not used:", report["reason"])
 
 
 async def main() -> None:
-    """Ask, judge, learn, ask again."""
+    """Search, judge, learn, search again."""
     async with connect(tenant="learning") as platform:
         guides = await platform.collection("guides")
         await guides.add(ITEMS)

@@ -1,8 +1,8 @@
-"""A search loop: retrieve, apply, challenge, verify, learn. It gets better at the first try over a hundred problems.
+"""A search loop: retrieve, apply, challenge, verify, learn. Over a hundred problems its first try succeeds more often.
 
-The world is simulated: in each domain a few metaphors work, which ones only trying tells; what the problems say hints
-at them weakly. The same problems go by similarity alone beside it. A language model applies and challenges; without one
-configured, a simulated one, whose words decide nothing here.
+The world is simulated: in each domain a few metaphors work. Only a trial shows which ones; the problems' texts are a
+weak hint. For comparison, similarity alone solves the same problems. A language model applies and challenges the
+metaphors; if none is configured, a simulated one, whose words have no effect here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from retrieval.domain.llm import LLM
 
 PROBLEMS, ATTEMPTS = 100, 3
 LEARN_AFTER = (10, 30)
-"""Problems after which a model is fitted; what it expects follows every outcome from then on."""
+"""The numbers of problems after which a model is fitted; its predictions then follow every outcome."""
 
 WORKING = 8
 """Metaphors that work in a domain."""
 SOLVES, SOLVES_ANYWAY = 0.85, 0.05
-"""The rates at which a metaphor of the problem's domain and another one solve it."""
+"""The rates at which a metaphor that works in the problem's domain, and any other metaphor, solve a problem."""
 
 WHERE = {
     "software": ("the billing service", "the message queue", "the old module", "the build", "the search cluster"),
@@ -55,7 +55,7 @@ class World:
 
     @classmethod
     async def made(cls, seed: int, retriever: MetaphorRetriever) -> World:
-        """In each domain some work, and those that look a little alike to its problems are more likely among them."""
+        """Draw the metaphors that work in each domain; similar ones are a little more likely to work."""
         chance, works = chance_of(seed), {}
         for domain, places in WHERE.items():
             ranked = await retriever.retrieve_by_embedding(Problem(id=domain, description=f"{domain}: {places[0]}"))
@@ -65,7 +65,7 @@ class World:
         return cls(seed, works)
 
     def problems(self) -> list[Problem]:
-        """A hundred, of every domain and complexity."""
+        """Return a hundred problems, of every domain and complexity."""
         chance = chance_of("problems", self.seed)
         return [
             Problem(
@@ -78,34 +78,34 @@ class World:
         ]
 
     def is_solved(self, problem: Problem, metaphor: Metaphor) -> bool:
-        """Whether the metaphor solves the problem, the same for every caller."""
+        """True if the metaphor solves the problem, the same for every caller."""
         rate = SOLVES if metaphor.id in self.works[problem.domain] else SOLVES_ANYWAY
         return chance_of(self.seed, problem.id, metaphor.id).random() < rate
 
 
 def chance_of(*what: object) -> random.Random:
-    """Chance that is the same each time for the same."""
+    """Return a random generator with a seed made from the arguments."""
     return random.Random(repr(what))  # noqa: S311 - it simulates
 
 
 def draw(chance: random.Random, ids: Sequence[str], weights: Sequence[float], number: int) -> list[str]:
-    """Draws ``number`` of the ids, each at most once, with probabilities by weight."""
+    """Draw ``number`` of the ids, each at most once, with probabilities by weight."""
     return sorted(ids, key=lambda metaphor_id: chance.random() ** (1 / weights[ids.index(metaphor_id)]))[-number:]
 
 
 async def apply(llm: LLM, problem: Problem, metaphor: Metaphor) -> str:
-    """A plan: what the metaphor's operations would be here."""
+    """Ask for a plan: what the metaphor's operations mean for the problem."""
     operations = ", ".join(operation.name for operation in metaphor.operations)
     return await llm.complete(f"Solve: {problem.description}\nThink of it as {metaphor.name}; you can: {operations}")
 
 
 async def challenge(llm: LLM, problem: Problem, plan: str) -> str:
-    """The strongest objection to a plan."""
+    """Ask for the strongest objection to a plan."""
     return await llm.complete(f"What speaks against this plan for {problem.description!r}? {plan}")
 
 
 async def solve(retriever: MetaphorRetriever, llm: LLM, world: World, problem: Problem) -> int:
-    """Try up to three metaphors; gives the attempt that worked, from 1, or 0."""
+    """Try up to three metaphors; return the attempt that worked, from 1, or 0."""
     answer: Retrieved = await retriever.retrieve(problem)
     tried: list[str] = []
     for attempt in range(1, ATTEMPTS + 1):
@@ -124,7 +124,7 @@ async def solve(retriever: MetaphorRetriever, llm: LLM, world: World, problem: P
 async def run(
     platform: Platform, corpus: MetaphorCorpus, llm: LLM, seed: int = 1, learn_after: Sequence[int] = LEARN_AFTER
 ) -> tuple[list[int], list[int]]:
-    """The successful attempts, problem by problem: with learned rewards, and by similarity alone."""
+    """Return the attempt that solved each problem: with learned rewards, and by similarity alone."""
     # Nothing is generated here: a simulated model's suggestions are not useful.
     retriever = MetaphorRetriever(corpus, platform=platform)
     world = await World.made(seed, retriever)
@@ -138,18 +138,18 @@ async def run(
 
 
 async def by_similarity(retriever: MetaphorRetriever, world: World, problem: Problem) -> int:
-    """The attempt that worked, from 1, or 0, when nothing is learned."""
+    """Return the attempt that worked without learning, from 1, or 0."""
     best = await retriever.retrieve_by_embedding(problem, ATTEMPTS)
     return next((number for number, (metaphor, _) in enumerate(best, 1) if world.is_solved(problem, metaphor)), 0)
 
 
 def at_first_try(attempts: Sequence[int]) -> float:
-    """The share of problems that the first metaphor solved."""
+    """Return the share of problems that the first metaphor solved."""
     return sum(attempt == 1 for attempt in attempts) / len(attempts)
 
 
 async def main() -> None:
-    """Run the loop and print how often the first metaphor was the right one."""
+    """Run the loop, and print how often the first metaphor solved the problem."""
     async with connect(tenant="metaphor-search-loop") as platform:
         # A separate corpus, without the verdicts of an earlier run.
         corpus = await MetaphorCorpus.open(platform, f"loop-{uuid4().hex[:8]}")

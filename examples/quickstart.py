@@ -1,4 +1,4 @@
-"""The README's example as a program: three tickets, one search, one explained hit."""
+"""The README's example as an async program: three tickets, one search, explained hits."""
 
 from __future__ import annotations
 

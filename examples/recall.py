@@ -1,6 +1,6 @@
-"""Recall what an assistant remembers: in other words, by time, and whatever the language model does.
+"""Search an assistant's memories: in other words, by time, and while the language model is down.
 
-It asks the language model that is configured (see docs/how-to/llms.md), else one that answers by rule.
+The example uses the configured language model (see docs/how-to/llms.md), or else a simulated one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MEMORIES = [
 
 
 def show(question: str, entities: Recalled) -> None:
-    """The answer, and how it came about."""
+    """Print the answer, the rewrites, the recognised time, and the failure of the model."""
     print(f"{question}: {', '.join(entity.id for entity in entities)}")
     if entities.queries:
-        print(f"   asked as well: {', '.join(entities.queries)}")
+        print(f"   rewrites: {', '.join(entities.queries)}")
     if entities.time is not None:
         print(f"   {entities.time.text}: from {entities.time.start} until {entities.time.end}")
     if entities.degraded:

@@ -1,4 +1,4 @@
-"""Five services of a research assistant that remember: each reads what helps, asks a model, and keeps the answer."""
+"""Five services of a research assistant with a memory: each reads a context, asks a model, and stores the answer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Assistant:
     entities: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     async def run(self, service: Service, project_id: str, data: Mapping[str, Any]) -> tuple[str, Any]:
-        """The service's context and its answer, which is stored as a memory."""
+        """Return the service's context and its answer, and store the answer as a memory."""
         context = await RetrievalEngine(self.platform).retrieve_context_for_task(
             project_id, service.task_type, self.entities, limit=5, max_tokens=1500
         )
@@ -66,7 +66,7 @@ class Assistant:
 
 
 async def main() -> None:
-    """Each service twice: the second time it reads what the first gave."""
+    """Run each service twice: the second time it reads the first answer."""
     data = {"question": "Does heat shock help folding?", "paper": "Chaperones of yeast", "yield": [0.2, 0.4]}
     async with connect(tenant="research-assistant") as platform:
         await MemoryStore(platform).forget_project("proj-123")

@@ -1,4 +1,4 @@
-"""Similar tickets: search by a new ticket, leave it out of its own results, and try other weights before using them."""
+"""Similar tickets: search by a new ticket, exclude it from its own results, and try other weights before using them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def main() -> None:
         then = datetime(2024, 5, 2, tzinfo=UTC)
         earlier = await service.process(RetrievalRequest(**new, as_of=then, exclude_self="JIRA-MM-051"))
         is_known = [(ticket.ticket_id, ticket.resolution_time_known) for ticket in earlier.similar_tickets]
-        print("as of 2 May, whether its resolution is known:", is_known)
+        print("as of 2 May, whether each resolution is known:", is_known)
 
         weightings = {"weightings": ["semantic_match", "priority_focused"], "top_k": 2, "candidates": 5}
         preview = await service.preview_search(**new, config=weightings)
