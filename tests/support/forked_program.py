@@ -27,11 +27,12 @@ _FOLDERS = ("adapters", "apps", "engine", "jobs", "learning", "surfaces/cli")
 def loaded() -> list[str]:
     """The modules that a run of some command uses: the program itself loads most of them when it needs them.
 
-    The last two are the libraries of the local model, which load its file at the first text.
+    Then follow the libraries of the local model, which load its file at the first text, and this module. The last one
+    freezes what is loaded.
     """
     paths = [path for folder in _FOLDERS for path in sorted((_PACKAGE / folder).rglob("[!_]*.py"))]
     names = [".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts) for path in paths]
-    return [*names, "retrieval.platform", "onnxruntime", "tokenizers"]
+    return [*names, "retrieval.platform", "onnxruntime", "tokenizers", __name__, "tests.support.frozen_objects"]
 
 
 def run_forked(

@@ -154,8 +154,9 @@ async def test_a_candidate_counts_nine_tenths_of_its_cosine_whatever_was_learned
     await trained.reject(candidates[0].id)
 
 
+@pytest.mark.usefixtures("trained")
 async def test_after_a_backtrack_the_problem_is_of_the_kind_that_it_was(
-    house: Platform, trained: MetaphorCorpus, embedder: CountingEmbedder
+    house: Platform, embedder: CountingEmbedder
 ) -> None:
     """The learned reward uses the cluster of the problem, not of the moved question."""
     # Verdicts lose weight with each second, and so the time stands still.
