@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
@@ -59,10 +60,18 @@ def url(server_url: str, template: str) -> Iterator[str]:
         yield database
 
 
+@pytest.fixture(scope="module")
+async def installation(url: str, common_settings: Settings) -> AsyncIterator[Platform]:
+    """A platform on it."""
+    own = common_settings.changed(tenant=f"tenant-{uuid.uuid4()}")
+    async with connect(url, settings=own, embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
 @pytest.fixture
-async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
+async def platform(installation: Platform, tenant: str) -> AsyncIterator[Platform]:
     """Changed, archived and removed items, filterable values, a search, feedback."""
-    async with connect(url, settings=settings, embedder=HashingEmbedder()) as opened:
+    async with installation.of_tenant(tenant) as opened:
         things = await opened.collection("things", filterable={"colour": "text", "size": "number", "made": "time"})
         await things.add(
             [
