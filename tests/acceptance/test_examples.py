@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import Program
+from tests.acceptance.conftest import SECONDS, Program
+from tests.support.forked_program import run_forked
 
 ROOT = Path(__file__).parents[2]
 LOOP = "metaphor_search_loop.py"
@@ -22,8 +22,7 @@ def run(example: str, home: Path, **variables: str) -> subprocess.CompletedProce
     """The example, in a process of its own with nothing configured but these variables; warnings are errors."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "OPENAI_"))}
     environment = inherited | {"RETRIEVAL_HOME": str(home), "PYTHONPATH": str(ROOT), "COLUMNS": "100"} | variables
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / example)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=home)
+    return run_forked([], script=ROOT / "examples" / example, folder=home, variables=environment, seconds=SECONDS)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

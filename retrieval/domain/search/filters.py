@@ -20,6 +20,9 @@ NUMBER_FIELDS = frozenset({"verdict_rating", "verdict_count"})
 FIELDS = TEXT_FIELDS | TIME_FIELDS | NUMBER_FIELDS | {"tags", "links"}
 """The fields that every item has; only memories have ``links``, and the numbers come from verdicts."""
 
+_NO_ATTRIBUTES = FIELDS | {"", "and", "or", "not", "$and", "$or", "$not"}
+"""The keys of a mapping that name no attribute: one of that name has ``attributes.`` before it."""
+
 _ATTRIBUTE_PREFIX = "attributes."
 MAX_FILTER_NESTING = 32
 TOO_DEEP = f"the filter is nested deeper than {MAX_FILTER_NESTING} levels"
@@ -496,13 +499,11 @@ def _operator(condition: OneOf | Compare | Exists | Is | HasType) -> dict[str, A
 
 
 def field_name(field: Field) -> str:
-    """The key of this field; an attribute named like a field or a keyword has ``attributes.`` before its name."""
+    """The key of this field."""
     if field.path:
         return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in (field.name, *field.path))
-    if field.is_attribute and (
-        field.name in FIELDS | {"and", "or", "not"} or field.name.startswith(("attributes.", "/"))
-    ):
-        return f"attributes.{field.name}"
+    if field.is_attribute and (field.name in _NO_ATTRIBUTES or field.name.startswith((_ATTRIBUTE_PREFIX, "/"))):
+        return f"{_ATTRIBUTE_PREFIX}{field.name}"
     return field.name
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 import psycopg
@@ -16,10 +17,8 @@ from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.item import Item, text_hash
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
-from tests.support.database import opened
+from tests.support.database import database_with_schema, opened
 from tests.support.jobs import target_of
-
-NewDatabase = Callable[..., str]
 
 CORRUPTIONS = {
     "words": "UPDATE item_terms SET length = length + 1 WHERE item_id = '1'",
@@ -30,11 +29,11 @@ CORRUPTIONS = {
     "texts that have another's hash": "UPDATE items SET text_hash = sha256('other words') WHERE item_id = '1'",
     "weights": "UPDATE item_terms SET weights = '{{7:1}}/1000000000' WHERE item_id = '1'",
     "statistics of a word": """UPDATE term_statistics SET document_frequency = document_frequency + 1 WHERE lexeme =
-        (SELECT min(lexeme) FROM term_statistics)""",
+        (SELECT min(lexeme) FROM term_statistics WHERE collection_id = {number})""",
     "statistics": "UPDATE collection_statistics SET total_length = total_length + 5",
     "statistics that are gone": "DELETE FROM collection_statistics",
     "statistics of another spelling": """UPDATE term_statistics SET term = 'zebra' WHERE lexeme =
-        (SELECT min(lexeme) FROM term_statistics)""",
+        (SELECT min(lexeme) FROM term_statistics WHERE collection_id = {number})""",
     "filters by tag": "DELETE FROM item_tags WHERE item_id = '1'",
     "filters by a tag of another time": "UPDATE item_tags SET created_at = '2020-01-01' WHERE item_id = '1'",
     "filters by text": "UPDATE attribute_values SET as_text = 'blue' WHERE item_id = '1' AND as_text IS NOT NULL",
@@ -54,16 +53,25 @@ CORRUPTIONS = {
 }
 
 
-@pytest.fixture
-def url(new_database: NewDatabase) -> str:
-    """A database of this test's own."""
-    return new_database()
+@pytest.fixture(scope="module")
+def url(server_url: str, template: str) -> Iterator[str]:
+    """A database of this module's own: rows of every tenant are changed by hand."""
+    with database_with_schema(server_url, f"{template}_deep", template) as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+async def installation(url: str, common_settings: Settings) -> AsyncIterator[Platform]:
+    """A platform on it."""
+    own = common_settings.changed(tenant=f"tenant-{uuid.uuid4()}")
+    async with connect(url, settings=own, embedder=HashingEmbedder()) as opened:
+        yield opened
 
 
 @pytest.fixture
-async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
+async def platform(installation: Platform, tenant: str) -> AsyncIterator[Platform]:
     """Changed, archived and removed items, filterable values, a search, feedback."""
-    async with connect(url, settings=settings, embedder=HashingEmbedder()) as opened:
+    async with installation.of_tenant(tenant) as opened:
         things = await opened.collection("things", filterable={"colour": "text", "size": "number", "made": "time"})
         await things.add(
             [
@@ -251,12 +259,16 @@ async def indexed(url: str, collection: Collection) -> list[tuple[str, list[str]
 
 
 async def corrupt(url: str, collection: Collection, corruption: str) -> None:
-    """Change rows of the collection's tables by hand; the statement names the space's table as ``{vectors}``."""
+    """Change rows of every collection by hand, this one's too.
+
+    The statement names the table of its vectors as ``{vectors}``, and its number as ``{number}``.
+    """
     stored = await collection.refresh()
     assert stored.space is not None
     with opened(url) as connection:
         connection.execute("SET search_path = retrieval, public")
-        assert connection.execute(corruption.format(vectors=stored.space.table_name).encode()).rowcount > 0
+        statement = corruption.format(vectors=stored.space.table_name, number=stored.collection_id)
+        assert connection.execute(statement.encode()).rowcount > 0
 
 
 async def reindex(platform: Platform, collection: Collection) -> Mapping[str, Any]:

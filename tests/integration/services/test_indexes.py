@@ -229,8 +229,10 @@ async def cut_off(stored: StoredCollection, admin: psycopg.AsyncConnection[Any],
         async with await psycopg.AsyncConnection.connect(admin.info.dsn, autocommit=True) as builder:
             rebuild = sql.SQL("REINDEX INDEX CONCURRENTLY {}").format(index)
             rebuilding = asyncio.create_task(builder.execute(rebuild))
-            waits = "SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event_type = 'Lock'"
-            while not (await admin.execute(waits, (builder.info.backend_pid,))).rowcount:
+            # It may first wait for others, such as the server's own upkeep of the table.
+            waits = "SELECT WHERE %s = ANY (pg_blocking_pids(%s))"
+            pids = (holder.info.backend_pid, builder.info.backend_pid)
+            while not (await admin.execute(waits, pids)).rowcount:
                 assert not rebuilding.done()
                 await asyncio.sleep(0.02)
             await builder.cancel_safe()

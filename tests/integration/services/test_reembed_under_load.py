@@ -32,7 +32,7 @@ from tests.support.database import SCHEMA
 from tests.support.forked_program import forking
 
 ITEMS, WRITTEN, BATCH = 900, 60, 16
-FILLING_SECONDS = 8.0
+FILLING_SECONDS = 4.0
 SEED = int(os.environ.get("RETRIEVAL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 
 
@@ -133,6 +133,12 @@ class Load:
                 self.wrong.append(f"{item_id}: {[(hit.item_id, hit.score) for hit in hits]}")
             await asyncio.sleep(0.005)
 
+    async def goes_on(self) -> None:
+        """Return after a hundred more searches."""
+        until = self.reads + 100
+        while self.reads < until:  # noqa: ASYNC110 - the readers are at it
+            await asyncio.sleep(0.02)
+
     async def write(self, collection: Collection) -> None:
         """Add, change and remove; unacknowledged writes are repeated."""
         number = 0
@@ -232,7 +238,7 @@ async def test_nothing_is_lost_stale_or_compared_with_another_space(surroundings
                 await asyncio.to_thread(surroundings.kill_worker)
                 surroundings.start_worker()
                 await _until(second, ReembeddingState.SWITCHED)
-            await asyncio.sleep(1)
+            await load.goes_on()
         load.is_over = True
         await asyncio.wait_for(asyncio.gather(*tasks), 60)
         await _check(first, handles[0], load)

@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,15 +31,12 @@ from tests.support.moving import ITEMS, answers, fill, remember
 DERIVED = ("item_tags", "attribute_values", "collection_attributes", "item_places")
 
 
-@pytest.fixture
-async def platform(database_url: str, settings: Settings) -> AsyncIterator[Platform]:
+@pytest.fixture(scope="module")
+async def installation(database_url: str, common_settings: Settings) -> AsyncIterator[Platform]:
     """A platform whose clock stands still, so that learned rewards weigh the same in two searches."""
     moment = time.time()
-    source = Platform(
-        settings.changed(database_url=database_url), embedder=HashingEmbedder(), wall_clock=lambda: moment,
-        chance=random.Random(7),
-    )  # fmt: skip
-    async with source as opened:
+    own = common_settings.changed(database_url=database_url, tenant=f"tenant-{uuid.uuid4()}")
+    async with Platform(own, embedder=HashingEmbedder(), wall_clock=lambda: moment, chance=random.Random(7)) as opened:
         yield opened
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest_asyncio
 from retrieval import Context, Feedback, Platform
 from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem, combine_scores
 from retrieval.domain.records.slate import ShownItem
+from tests.integration.apps.metaphors.conftest import CountingEmbedder
 from tests.support.metaphors import CORPUS, ScriptedLLM, metaphor, suggestion
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -152,20 +154,24 @@ async def test_a_candidate_counts_nine_tenths_of_its_cosine_whatever_was_learned
     await trained.reject(candidates[0].id)
 
 
+@pytest.mark.usefixtures("trained")
 async def test_after_a_backtrack_the_problem_is_of_the_kind_that_it_was(
-    house: Platform, trained: MetaphorCorpus
+    house: Platform, embedder: CountingEmbedder
 ) -> None:
     """The learned reward uses the cluster of the problem, not of the moved question."""
-    retriever = MetaphorRetriever(trained, platform=house, away=1.0)
-    problem = Problem(id="kind", description=PLANTS)
-    answer = await retriever.retrieve_after_backtrack(problem, CORPUS[4], "it broke", limit=1000, backtracks=1)
-    for (candidate, _), explanation in zip(answer, answer.explanations, strict=True):
-        (learned,) = [part.raw_score for part in explanation.contributions if part.leg == "learned"]
-        assert learned == pytest.approx(await retriever.model.predict(problem, candidate), abs=1e-6)
-    assert answer.retrieval_id is not None
-    again = await house.replay(answer.retrieval_id)
-    assert again.is_reproduced
-    assert again.is_same_today, again.differences[:2]
+    # Verdicts lose weight with each second, and so the time stands still.
+    now = time.time()
+    async with Platform(house.settings, embedder=embedder, wall_clock=lambda: now) as still:
+        retriever = MetaphorRetriever(await MetaphorCorpus.open(still, "trained", MANY), platform=still, away=1.0)
+        problem = Problem(id="kind", description=PLANTS)
+        answer = await retriever.retrieve_after_backtrack(problem, CORPUS[4], "it broke", limit=1000, backtracks=1)
+        for (candidate, _), explanation in zip(answer, answer.explanations, strict=True):
+            (learned,) = [part.raw_score for part in explanation.contributions if part.leg == "learned"]
+            assert learned == pytest.approx(await retriever.model.predict(problem, candidate), abs=1e-6)
+        assert answer.retrieval_id is not None
+        again = await still.replay(answer.retrieval_id)
+        assert again.is_reproduced
+        assert again.is_same_today, again.differences[:2]
 
 
 async def test_a_helpful_metaphor_rises_from_any_rank(house: Platform) -> None:

@@ -317,7 +317,7 @@ TIMES = st.datetimes(min_value=datetime(1, 1, 3), max_value=datetime(9999, 12, 2
 )
 ATTRIBUTES = st.builds(
     Field,
-    TEXTS.filter(bool) | st.sampled_from(["kind", "and", "not", "tags", "links", "attributes.x", "attributes.", "/x"]),
+    TEXTS | st.sampled_from(["kind", "and", "$or", "tags", "links", "attributes.x", "attributes.", "/x"]),
     st.just(True),  # noqa: FBT003
     st.lists(TEXTS | st.sampled_from(["0", "-1", "a/b", "~1"]), max_size=2).map(tuple),
 )

@@ -12,6 +12,7 @@ from retrieval.adapters.store.database import CollectionPlace, Connection, Datab
 from retrieval.adapters.store.records.retrievals import answers_of
 from retrieval.domain.records.slate import ShownItem
 from tests.support.cluster import not_on_a_cluster
+from tests.support.database import SCHEMA
 from tests.support.searching import without_shard
 
 OWN = 200
@@ -57,6 +58,9 @@ async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platfo
     number = (await collection.refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(_MANY, (OWN, SINCE, number))
+    # The statistics may be of other tests' records, among which there was no such session.
+    async with platform.database.maintenance() as connection:
+        await connection.execute(f"ANALYZE {SCHEMA}.retrievals".encode())
     async with platform.database.transaction(platform.tenant_id) as connection:
         explaining = _Explaining(connection)
         await answers_of(
