@@ -48,7 +48,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
-from retrieval.engine.decide import Decider, Models
+from retrieval.engine.decide import Decider
 from retrieval.engine.feedback import checked_events, quarantine, take_feedback, timed
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.request import check_profile
@@ -708,7 +708,7 @@ class Platform:
             database=database,
             tenant_id=self._tenant_id,
             embedders=lambda space: self._embedders.of(space, *place),
-            decider=Decider(database=database, tenant_id=self._tenant_id, models=Models(*place)),
+            decider=Decider(*place),
             llm_calls=calls,
             rewrites=RewriteCache(
                 database=database,

@@ -79,7 +79,7 @@ async def record_answer(
     milliseconds = checked_number("retrieval_time_ms", retrieval_time_ms, sys.float_info.max)
     stored = await _last_state(handle)
     query_vector = None if vector is None else checked_query_vector(vector, stored)
-    about_vector = query_vector if about is None else checked_query_vector(about, stored)
+    about_vector = query_vector if about is None else checked_query_vector(about, stored, "about")
     if not handle.is_recorded or not is_sampled(stored.profile.recording, parts.chance):
         return None
     if about_vector is None and words and (embedder := handle.embedder_of(stored)) is not None:
@@ -129,10 +129,10 @@ async def _learned_state(
     handle: CollectionHandle, stored: StoredCollection, vector: Vector | None
 ) -> tuple[int | None, int]:
     """The cluster of the vector, and the version of the model in use; None and 0 where they cannot be read."""
-    models = handle.parts.decider.models
+    decider = handle.parts.decider
     try:
-        model = await models.serving(stored, stored.profile.learned)
-        return await models.cluster(stored, vector), 0 if model is None else model.version
+        model = await decider.serving(stored, stored.profile.learned)
+        return await decider.cluster(stored, vector), 0 if model is None else model.version
     except DatabaseError as error:
         _log.info("a record of %s has no cluster and no model: %s", handle.name, error)
         return None, 0

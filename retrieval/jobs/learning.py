@@ -27,7 +27,7 @@ from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.search.fusion import leg_features_again
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.words import words as words_of
-from retrieval.engine.decide import Models
+from retrieval.engine.decide import Decider
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
 from retrieval.learning.examples import Event, Example, Examples, Slate, faded, unit
 from retrieval.learning.learned_model import LearnedModel, fit
@@ -237,7 +237,7 @@ async def learn(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     workplace.advance(len(examples.rated))
     if not examples.rated and not collection.model_version:
         return {"verdicts": 0, "published": False, "reason": "there is no feedback that counts"}
-    in_use = await Models(workplace.database, target.tenant_id).model(
+    in_use = await Decider(workplace.database, target.tenant_id).model(
         collection.collection_id, collection.model_version
     )
     share = collection.profile.learned.share
