@@ -29,7 +29,7 @@ from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.words import words as words_of
 from retrieval.engine.decide import Decider
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
-from retrieval.learning.examples import Event, Example, Examples, Slate, faded, unit
+from retrieval.learning.examples import Event, Examples, Slate, faded, unit
 from retrieval.learning.learned_model import LearnedModel, fit
 from retrieval.learning.trial import TrialOutcome, trial
 from retrieval.services.workplace import JobTarget, Workplace
@@ -62,7 +62,7 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     )
     return Examples(
         # Many of them take a second, in which the event loop goes on.
-        rated=await anyio.to_thread.run_sync(_rated_examples, verdicts, searches, vectors, until, half_life),
+        rated=await anyio.to_thread.run_sync(_rated_events, verdicts, searches, vectors, until, half_life),
         slates=await anyio.to_thread.run_sync(_slates, by_search, searches, vectors),
         clusters=await training.read_item_clusters(place, seen),
         octets=await training.read_item_octets(place, seen),
@@ -142,37 +142,30 @@ async def _embed(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Ve
     return vectors
 
 
-def _rated_examples(
+def _rated_events(
     verdicts: Sequence[CountedVerdict], searches: _Searches, vectors: _Vectors, until: datetime, half_life: timedelta
-) -> list[Example]:
-    rated_searches = [searches.get(verdict.retrieval_id) if verdict.retrieval_id else None for verdict in verdicts]
-    events = faded(map(_event, verdicts, rated_searches), until, half_life)
-    return [
-        Example(
-            event=event,
-            question=search.question if search else None if verdict.retrieval_id else "",
-            vector=vectors.get(verdict.retrieval_id) if verdict.retrieval_id else None,
+) -> list[Event]:
+    events = []
+    for verdict in verdicts:
+        event = Event(
+            item_id=verdict.item_id,
+            buckets=verdict.contexts,
+            reward=verdict.reward,
+            weight=verdict.weight,
+            occurred_at=verdict.occurred_at,
+            question="" if verdict.retrieval_id is None else None,
         )
-        for verdict, event, search in zip(verdicts, events, rated_searches, strict=True)
-    ]
-
-
-def _event(verdict: CountedVerdict, search: _Search | None) -> Event:
-    event = Event(
-        item_id=verdict.item_id,
-        buckets=verdict.contexts,
-        reward=verdict.reward,
-        weight=verdict.weight,
-        occurred_at=verdict.occurred_at,
-    )
-    if search is None or verdict.item_id not in search.relevance:
-        return event
-    return replace(
-        event,
-        relevance=search.relevance[verdict.item_id],
-        signals={leg: scores[verdict.item_id] for leg, scores in search.legs.items()},
-        rank=search.shown.index(verdict.item_id) + 1 if verdict.item_id in search.shown else None,
-    )
+        if verdict.retrieval_id is not None and (search := searches.get(verdict.retrieval_id)) is not None:
+            event = replace(event, question=search.question, vector=vectors.get(verdict.retrieval_id))
+            if verdict.item_id in search.relevance:
+                event = replace(
+                    event,
+                    relevance=search.relevance[verdict.item_id],
+                    signals={leg: scores[verdict.item_id] for leg, scores in search.legs.items()},
+                    rank=search.shown.index(verdict.item_id) + 1 if verdict.item_id in search.shown else None,
+                )
+        events.append(event)
+    return faded(events, until, half_life)
 
 
 def _slates(by_search: Mapping[UUID, Sequence[CountedVerdict]], searches: _Searches, vectors: _Vectors) -> list[Slate]:

@@ -91,10 +91,10 @@ def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = Non
 
 def relevance_alone(examples: Examples) -> LogitStack:
     """The stack that predicts rewards from relevance alone."""
-    shown = [example for example in examples.rated if example.event.relevance is not None]
+    shown = [event for event in examples.rated if event.relevance is not None]
     if not shown:
         return LogitStack(weights={RELEVANCE: 1.0})
-    return fit_stack({RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown])}, *columns(shown))
+    return fit_stack({RELEVANCE: np.array([event.relevance or 0.0 for event in shown])}, *columns(shown))
 
 
 def _folds(examples: Examples) -> list[frozenset[str]]:
