@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from retrieval.domain.errors import InvalidLimitError
-from retrieval.domain.learning.off_policy import QUANTILE
 from retrieval.domain.serialization import SerializableFigures
 
 MOST = 20
@@ -121,22 +120,12 @@ def preference(rewards: Iterable[tuple[float, float]]) -> Preference:
             first += 1
         else:
             second += 1
-    if not first + second:
-        return Preference(first=0, second=0, even=even, p_value=1.0, share=math.nan, low=math.nan, high=math.nan)
-    p_value, share, (low, high) = _sign_test(first, second), first / (first + second), _wilson(first, first + second)
-    return Preference(first=first, second=second, even=even, p_value=p_value, share=share, low=low, high=high)
+    p_value, share, low, high = 1.0, math.nan, math.nan, math.nan
+    if first + second:
+        from scipy.stats import binomtest
 
-
-def _sign_test(first: int, second: int) -> float:
-    """Twice the binomial tail with p = 1/2, in logarithms so that many searches do not overflow."""
-    number = first + second
-    logs = np.array([math.lgamma(k + 1) + math.lgamma(number - k + 1) for k in range(min(first, second) + 1)])
-    tail = math.fsum(np.exp(math.lgamma(number + 1) - logs - number * math.log(2)).tolist())
-    return min(1.0, 2 * tail)
-
-
-def _wilson(successes: int, number: int) -> tuple[float, float]:
-    share, squared = successes / number, QUANTILE**2
-    centre = (share + squared / (2 * number)) / (1 + squared / number)
-    half = QUANTILE * math.sqrt(share * (1 - share) / number + squared / (4 * number**2)) / (1 + squared / number)
-    return max(0.0, centre - half), min(1.0, centre + half)
+        test = binomtest(first, first + second)
+        (low, high), p_value, share = test.proportion_ci(method="wilson"), test.pvalue, test.statistic
+    return Preference(
+        first=first, second=second, even=even, p_value=float(p_value), share=share, low=float(low), high=float(high)
+    )
