@@ -183,7 +183,38 @@ class AnsweredSearch:
 
     def record(self) -> SearchRecord:
         """The complete record of the search."""
-        return record(self)
+        decision, leg_results = self.decision, self.leg_results
+        retrieved_at = time_of(self.retrieval_id)
+        condition, request = recorded_request(self.request)
+        if self.reranked is not None:
+            request["reranker"] = self.reranked.reranker
+        if self.request.vector is not None or self.request.about is not None:
+            request["space_id"] = self.plan.request.space_id
+        vector = self.query.vector if self.request.vector is not None else None
+        pool = ranked_scores(leg_results, self.plan.profile, self.plan.profile.recording.pool)
+        return SearchRecord(
+            collection_id=self.collection_id,
+            retrieval_id=self.retrieval_id,
+            retrieved_at=retrieved_at,
+            cluster=decision.cluster,
+            query=self.request.query,
+            vector=None if vector is None else vector.tolist(),
+            condition=condition,
+            request=search_record.unusual(request),
+            profile_version=self.profile_version or 0,
+            model_version=decision.model_version,
+            policy=decision.policy,
+            statistics_at=decision.statistics_at or retrieved_at,
+            seed=self.seed,
+            eligible=decision.eligible,
+            path=leg_results.path.value,
+            notes=self.plan.notes,
+            timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != search_record.TOTAL},
+            retrieval_time_ms=self.timings_ms[search_record.TOTAL],
+            **search_record.context_columns(self.context),
+            **_pool(pool, self),
+            **_shown(pool, self),
+        )
 
     def encoded_record(self) -> AnsweredSearch | EncodedRecord:
         """The record encoded as a row, which takes less memory; ``self`` where it cannot be encoded."""
@@ -205,42 +236,6 @@ class EncodedRecord:
 
 Recordable = AnsweredSearch | ComposedAnswer | EncodedRecord
 """What the recorder stores."""
-
-
-def record(answered: AnsweredSearch) -> SearchRecord:
-    """The complete record of a search."""
-    decision, leg_results = answered.decision, answered.leg_results
-    retrieved_at = time_of(answered.retrieval_id)
-    condition, request = recorded_request(answered.request)
-    if answered.reranked is not None:
-        request["reranker"] = answered.reranked.reranker
-    if answered.request.vector is not None or answered.request.about is not None:
-        request["space_id"] = answered.plan.request.space_id
-    vector = answered.query.vector if answered.request.vector is not None else None
-    pool = ranked_scores(leg_results, answered.plan.profile, answered.plan.profile.recording.pool)
-    return SearchRecord(
-        collection_id=answered.collection_id,
-        retrieval_id=answered.retrieval_id,
-        retrieved_at=retrieved_at,
-        cluster=decision.cluster,
-        query=answered.request.query,
-        vector=None if vector is None else vector.tolist(),
-        condition=condition,
-        request=search_record.unusual(request),
-        profile_version=answered.profile_version or 0,
-        model_version=decision.model_version,
-        policy=decision.policy,
-        statistics_at=decision.statistics_at or retrieved_at,
-        seed=answered.seed,
-        eligible=decision.eligible,
-        path=leg_results.path.value,
-        notes=answered.plan.notes,
-        timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != search_record.TOTAL},
-        retrieval_time_ms=answered.timings_ms[search_record.TOTAL],
-        **search_record.context_columns(answered.context),
-        **_pool(pool, answered),
-        **_shown(pool, answered),
-    )
 
 
 def _pool(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[str, Any]:
