@@ -28,7 +28,7 @@ from retrieval.domain.errors import (
     UnknownFieldError,
 )
 from retrieval.domain.observer import Observer
-from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.search.query import SearchBounds
 from retrieval.domain.search.reranking import Reranking
@@ -194,14 +194,16 @@ class CollectionHandle:
         if self.is_recorded:
             self.parts.accesses.count(self.stored.collection_id, item_ids, self.now)
 
-    async def filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
-        """The collection and the parsed filter, after checking that the filter's fields exist."""
+    async def filtered(
+        self, where: Where | Filter | None, *, also: Field | None = None
+    ) -> tuple[StoredCollection, Filter | None]:
+        """The collection and the parsed filter, after checking that its fields, and ``also``, exist."""
         condition, stored = await parsed_filter(where, self.parts.bounds), await self.fresh()
         try:
-            check_condition(condition, stored)
+            check_condition(condition, stored, also=also)
         except UnknownFieldError:
             stored = await self.with_existing_fields()
-            check_condition(condition, stored)
+            check_condition(condition, stored, also=also)
         return stored, condition
 
     def narrowed(self, whole: Profile, legs: tuple[str, ...]) -> Profile:

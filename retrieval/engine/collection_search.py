@@ -12,7 +12,7 @@ from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_co
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidates import SpaceMovedError
 from retrieval.adapters.store.search.words import beginnings_of, marked_texts
-from retrieval.domain.checks import check_flags, checked_limit, checked_list, checked_whole
+from retrieval.domain.checks import checked_limit, checked_list, checked_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -28,7 +28,6 @@ from retrieval.domain.words import usual_form
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
 from retrieval.engine.conditions import parsed_filter
 from retrieval.engine.correction import corrected_query
-from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,
     SearchRequest,
@@ -63,8 +62,6 @@ async def search(
 ) -> SearchResult:
     """See ``Collection.search``; ``options`` go to ``checked_request`` unchanged."""
     checked_context(context)
-    if typos is not False:
-        check_flags(typos=typos)
     size = None if snippet is None else checked_whole("snippet", snippet, SMALLEST, LARGEST)
     counted = {} if isinstance(facets, tuple) and not facets else await _counted_fields(handle, facets)
     stored, bounds = await handle.fresh(), handle.parts.bounds
@@ -228,8 +225,7 @@ async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dic
     for number, name in enumerate(names):
         try:
             fields[name] = counted_field(name)
-            if fields[name].is_attribute:
-                await with_field(handle, await handle.fresh(), fields[name])
+            await handle.filtered(None, also=fields[name])
         except InvalidRequestError as error:
             error.place = ("facets", number)
             raise

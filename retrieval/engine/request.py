@@ -149,8 +149,6 @@ def checked_request(
     the query's size; a filter's size is checked by its parser.
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
-    if syntax is not True:
-        checks.check_flags(syntax=syntax)
     hits = int(limit) if isinstance(limit, np.integer) else limit
     checks.checked_limit(hits, MAX_LIMIT)
     words = checked_words(query, bounds)
