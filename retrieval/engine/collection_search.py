@@ -273,8 +273,8 @@ async def _explained(
 ) -> list[SearchResult]:
     """The results; those without hits get the reasons. Unrecorded searches get none, because nobody reads them."""
     unexplained = {
-        place: request.condition
-        for place, (request, result) in enumerate(zip(requests, results, strict=True))
+        position: request.condition
+        for position, (request, result) in enumerate(zip(requests, results, strict=True))
         if not (result.hits or result.why_no_hits or (request.after is not None and request.after.passed))
     }
     if not unexplained or not handle.is_recorded:
@@ -283,8 +283,8 @@ async def _explained(
 
     why = await reasons(handle, unexplained.values())
     return [
-        replace(result, why_no_hits=why[unexplained[place]]) if place in unexplained else result
-        for place, result in enumerate(results)
+        replace(result, why_no_hits=why[unexplained[position]]) if position in unexplained else result
+        for position, result in enumerate(results)
     ]
 
 

@@ -244,12 +244,12 @@ def _decide(rows: Sequence[Sequence[Row]], request: DecisionRequest, facts: _Fac
         weights=facts.model.stack.weights if learned.combination is Combination.LOGIT_STACK else {},
         signals={**record.signals, **signals},
     )
-    places = dict(zip(item_ids, count(), strict=False))
+    positions = dict(zip(item_ids, count(), strict=False))
     return Decision(
-        ranked=[Fused(item_ids[place], rescored.scores[place], ()) for place in order],
-        candidates=[contenders[place] for place in order] if contenders else (),
+        ranked=[Fused(item_ids[position], rescored.scores[position], ()) for position in order],
+        candidates=[contenders[position] for position in order] if contenders else (),
         record=record,
-        explain=lambda item_id: rescored.fused(pool, places[item_id]),
+        explain=lambda item_id: rescored.fused(pool, positions[item_id]),
     )
 
 

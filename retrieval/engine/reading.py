@@ -111,7 +111,7 @@ async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: Tex
     if not words:
         return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
     if role is TextRole.DOCUMENT:
-        return await embedder.embed_documents(words, [f"text {place}" for place in range(1, len(words) + 1)])
+        return await embedder.embed_documents(words, [f"text {number}" for number in range(1, len(words) + 1)])
     return np.stack(await embedder.embed_queries(words))
 
 

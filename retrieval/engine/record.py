@@ -243,7 +243,7 @@ def _pool(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[s
     # Each leg has about a hundred candidates, so map handles them, without a Python loop.
     leg_results, items = answered.leg_results, list(map(_FIRST, pool))
     legs = {name: ranking for name, ranking in leg_results.rankings.items() if name != REFINING}
-    rows = [_place(ranking, items) for ranking in legs.values()]
+    rows = [_in_order_of(ranking, items) for ranking in legs.values()]
     likeness = leg_results.rankings.get(REFINING)
     brought, bests = leg_results.brought, bests_of(leg_results)
     columns = _signal_columns(pool, answered, bests)
@@ -254,13 +254,13 @@ def _pool(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[s
         "pool_items": items,
         "pool_scores": [list(map(_SCORE, row)) for row in rows],
         "pool_ranks": [list(map(_RANK, row)) for row in rows],
-        "pool_likeness": None if likeness is None else in_steps(map(_SCORE, _place(likeness, items))),
+        "pool_likeness": None if likeness is None else in_steps(map(_SCORE, _in_order_of(likeness, items))),
         "measures": list(columns),
         "pool_values": list(columns.values()),
     }
 
 
-def _place(ranking: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
+def _in_order_of(ranking: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
     """The ranking's candidates in the order of the items."""
     return list(map(dict(zip(map(_ITEM_ID, ranking), ranking, strict=True)).get, items, repeat(_UNKNOWN)))
 
@@ -290,8 +290,8 @@ def _signal_columns(
 def _shown(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[str, Any]:
     """The columns of the hits. The parts of their scores are stored where they do not follow from the pool."""
     hits, decision, pulls = answered.shown, answered.decision, answered.decision.pulls
-    place_of = {place.item_id: place for place in answered.slate}
-    places = [place_of.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
+    placed_by_id = {placed.item_id: placed for placed in answered.slate}
+    each = [placed_by_id.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
     # Ranks follow from the pool only if it has every candidate with a likeness or a score of the stack.
     others = len(decision.scores) or len(answered.leg_results.rankings.get(REFINING, ()))
     is_whole = others <= len(pool) and answered.reranked is None and bool(decision.weights or not decision.scores)
@@ -301,9 +301,9 @@ def _shown(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[
         **search_record.shown_columns(
             items=[hit.item_id for hit in hits],
             scores=[hit.score for hit in hits],
-            slots=[place.slot for place in places],
-            propensities=[place.propensity for place in places],
-            rank_propensities=[place.rank_propensity for place in places],
+            slots=[placed.slot for placed in each],
+            propensities=[placed.propensity for placed in each],
+            rank_propensities=[placed.rank_propensity for placed in each],
             pulls=[pulls.get(hit.item_id, 0.0) for hit in hits] if pulls else (),
         ),
         "shown_signals": signals,

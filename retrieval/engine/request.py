@@ -239,7 +239,7 @@ def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: Sear
         raise InvalidRequestError(f"{len(rewrites)} rewrites; at most {MAX_REWRITES}")
     if rewrites and (not words or vector is not None):
         raise InvalidRequestError("rewrites are other words for the query: give its words, and no vector")
-    checked = tuple(checked_words(rewrite, bounds, ("rewrites", place)) for place, rewrite in enumerate(rewrites))
+    checked = tuple(checked_words(rewrite, bounds, ("rewrites", index)) for index, rewrite in enumerate(rewrites))
     if not all(checked):
         raise InvalidRequestError("a rewrite is empty; leave it out")
     return checked
@@ -274,11 +274,11 @@ def checked_requests(
     return requests
 
 
-def _place_in_batch(error: RetrievalError, place: int) -> tuple[str | int, ...]:
+def _place_in_batch(error: RetrievalError, index: int) -> tuple[str | int, ...]:
     if isinstance(error, InvalidVectorError):
-        return ("vectors", place)
+        return ("vectors", index)
     own = error.place if isinstance(error, InvalidRequestError) else ()
-    return ("queries", place) if isinstance(error, EmptyQueryError) or own == ("query",) else own
+    return ("queries", index) if isinstance(error, EmptyQueryError) or own == ("query",) else own
 
 
 def _checked_group(name: str) -> Field:

@@ -354,13 +354,13 @@ class Searcher:
         else:
             results: list[list[list[LegResults]]] = [[] for _ in searches]
             for request in dict.fromkeys(request for search in searches for request in search.requests):
-                places = [place for place, search in enumerate(searches) if request in search.requests]
-                queries = [query for place in places for query in searches[place].queries]
+                positions = [position for position, search in enumerate(searches) if request in search.requests]
+                queries = [query for position in positions for query in searches[position].queries]
                 # The hits of all searches are read together, each item once.
                 bare = replace(request, likely=None)
                 answers = iter(await store.find_candidates_of_each(self.database, self.tenant_id, bare, queries))
-                for place in places:
-                    results[place].append([next(answers) for _ in searches[place].queries])
+                for position in positions:
+                    results[position].append([next(answers) for _ in searches[position].queries])
             each = await aside(lambda: [ranking.merged(*parts) for parts in results], is_long=is_long)
             for search, leg_results in zip(searches, each, strict=True):
                 search.leg_results = leg_results
@@ -605,7 +605,7 @@ def _order_by_decision(search: RunningSearch, decision: Decision) -> None:
     others = decision.ranked if decision.candidates and profile.diversity.is_off else ()
     order = [*first, *(candidate for candidate in others if candidate.item_id not in names)]
     search.slate, search.decision = slate(decision, order, profile, limit, search.seed)
-    search.shown = [decision.explain(place.item_id) for place in search.slate]
+    search.shown = [decision.explain(placed.item_id) for placed in search.slate]
 
 
 def _diverse(search: RunningSearch, ranked: Sequence[Fused]) -> Sequence[Fused]:
@@ -621,7 +621,7 @@ def _diverse(search: RunningSearch, ranked: Sequence[Fused]) -> Sequence[Fused]:
 
 def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fused], limit: int) -> list[Fused]:
     similarities = similarities_of([candidate.item_id for candidate in pool], leg_results.vectors)
-    return [pool[place] for place in diversified([hit.score for hit in pool], similarities, diversity, limit)]
+    return [pool[position] for position in diversified([hit.score for hit in pool], similarities, diversity, limit)]
 
 
 def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:

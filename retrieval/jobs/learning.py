@@ -94,16 +94,16 @@ def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Sear
     signals = search.pool_signals
     # Without its profile, relevance is not known.
     pool = search.pool_items if "scaled" in signals else ()
-    places = {item: place for place, item in enumerate(pool) if item in needed}
+    positions = {item: position for position, item in enumerate(pool) if item in needed}
     legs = leg_features_again(signals["legs"], signals["bests"])
     return _Search(
         question=_question(search),
         query=search.query,
         # A vector of a space that the collection has left cannot be compared with those of the present space.
         vector=search.vector if search.request.get("space_id") == space_id else None,
-        shown=[item for item in search.shown if item in places],
-        relevance={item: signals["scaled"][place] for item, place in places.items()},
-        legs={leg: {item: scores[place] for item, place in places.items()} for leg, scores in legs.items()},
+        shown=[item for item in search.shown if item in positions],
+        relevance={item: signals["scaled"][position] for item, position in positions.items()},
+        legs={leg: {item: scores[position] for item, position in positions.items()} for leg, scores in legs.items()},
     )
 
 

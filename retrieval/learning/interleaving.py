@@ -47,8 +47,8 @@ def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.
         picks += rounds[int(rng.integers(2))]
     chances = _chances(first, second, limit)
     return [
-        Drafted(pick.item_id, pick.team, math.fsum(chances[pick.item_id]), chances[pick.item_id][place])
-        for place, pick in enumerate(picks[:limit])
+        Drafted(pick.item_id, pick.team, math.fsum(chances[pick.item_id]), chances[pick.item_id][index])
+        for index, pick in enumerate(picks[:limit])
     ]
 
 
@@ -77,13 +77,13 @@ def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[st
     chances: dict[str, list[float]] = {}
     outcomes: list[dict[frozenset[str], float]] = [{} for _ in range(limit)]
     outcomes[0][frozenset()] = 1.0
-    for place, level in enumerate(outcomes):
+    for filled, level in enumerate(outcomes):
         for taken, chance in level.items():
             for picks in _rounds(first, second, taken):
-                for rank, pick in enumerate(picks[: limit - place], place):
+                for rank, pick in enumerate(picks[: limit - filled], filled):
                     chances.setdefault(pick.item_id, [0.0] * limit)[rank] += chance / 2
-                if place + len(picks) < limit:
-                    after, key = outcomes[place + len(picks)], taken.union(pick.item_id for pick in picks)
+                if filled + len(picks) < limit:
+                    after, key = outcomes[filled + len(picks)], taken.union(pick.item_id for pick in picks)
                     after[key] = after.get(key, 0.0) + chance / 2
     return chances
 

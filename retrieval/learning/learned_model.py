@@ -254,17 +254,17 @@ def _logits_without_own(shown: Sequence[Event], arms: Sequence[ItemArms], by_ite
     whole = {item.item_id: item for item in arms}
     events_of: dict[str | None, list[Event]] = defaultdict(list)
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, event in enumerate(shown):
+    for position, event in enumerate(shown):
         events_of[event.question].append(event)
-        groups[tuple(sorted(event.contexts))].append(place)
+        groups[tuple(sorted(event.contexts))].append(position)
     own = {(question, item.item_id): item.arms for question, events in events_of.items() for item in arms_of(events)}
     logits = np.zeros(len(shown))
-    for contexts, places in groups.items():
+    for contexts, positions in groups.items():
         buckets, items = (ANYWHERE, *contexts), []
-        for event in (shown[place] for place in places):
+        for event in (shown[position] for position in positions):
             item, mine = whole[event.item_id], own[event.question, event.item_id]
             items.append(replace(item, arms={bucket: _without(item.arms[bucket], mine[bucket]) for bucket in buckets}))
-        logits[places] = by_item.predict(buckets, items).logit_mean
+        logits[positions] = by_item.predict(buckets, items).logit_mean
     return logits
 
 

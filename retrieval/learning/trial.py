@@ -130,10 +130,10 @@ def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
 
 
 def _compare(tally: _Tally, slate: Slate, expected: Floats, candidate: _Ranked, other: _Ranked) -> None:
-    rated = [place for place, reward in enumerate(slate.rewards) if reward is not None]
+    rated = [position for position, reward in enumerate(slate.rewards) if reward is not None]
     if not rated:
         return
-    rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
+    rewards = np.array([slate.rewards[position] or 0.0 for position in rated])
     losses = log_losses(other.verdicts[rated], rewards) - log_losses(candidate.verdicts[rated], rewards)
     change = _discounts(candidate.scores) - _discounts(other.scores)
     gain = float((rewards - expected[rated]) @ change[rated])

@@ -106,7 +106,7 @@ def _can_compute(measure: ir_measures.Measure) -> bool:
 
 def _scores(items: Sequence[str]) -> dict[str, float]:
     """Strictly falling whole numbers: the library sorts them to exactly this order and meets no tie."""
-    return {item_id: float(len(items) - place) for place, item_id in enumerate(items)}
+    return {item_id: float(len(items) - position) for position, item_id in enumerate(items)}
 
 
 FUSED = "fused"
