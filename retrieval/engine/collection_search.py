@@ -64,7 +64,7 @@ async def search(
     checked_context(context)
     size = None if snippet is None else checked_whole("snippet", snippet, SMALLEST, LARGEST)
     counted = {} if isinstance(facets, tuple) and not facets else await _counted_fields(handle, facets)
-    stored, bounds = await handle.fresh(), handle.parts.bounds
+    stored, bounds = await handle.fresh(), handle.shared.bounds
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
@@ -109,7 +109,7 @@ async def search_each(
 ) -> list[SearchResult]:
     """See ``Collection.search_each``; ``options`` go to ``checked_requests`` unchanged."""
     checked_context(context)
-    stored, bounds = await handle.fresh(), handle.parts.bounds
+    stored, bounds = await handle.fresh(), handle.shared.bounds
     condition, chosen = await parsed_filter(where, bounds), _call_profile(handle, stored, legs, profile)
     note = _wordless_note(syntax=options.get("syntax", True))
     requests = await aside(
@@ -139,7 +139,7 @@ async def preview(
     """See ``Collection.preview``; ``options`` go to ``search`` unchanged."""
     from retrieval.domain.search.preview import checked_profiles, preview_of
 
-    profiles, condition = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
+    profiles, condition = checked_profiles(profiles), await parsed_filter(where, handle.shared.bounds)
     asked = partial(search, handle.unrecorded(), query, where=condition, context=context, **options)
     results = [(name, profile, await asked(profile=profile)) for name, profile in profiles.items()]
     is_long = sum(len(result) for _, _, result in results) >= LONG
@@ -159,7 +159,7 @@ async def leg_rankings(
 
     If both the dense and the lexical leg run, each also ranks the other's candidates by its own score.
     """
-    stored, bounds = await handle.fresh(), handle.parts.bounds
+    stored, bounds = await handle.fresh(), handle.shared.bounds
     profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
     condition = await parsed_filter(where, bounds)
     request = checked_request(query, limit=depth, condition=condition, profile=profile, syntax=False, bounds=bounds)
@@ -184,7 +184,7 @@ async def _with_snippets(
 
 async def parts_of(handle: CollectionHandle, query: str, hit: Hit) -> Callable[[int], str]:
     """The function that returns a part of a hit's text of the given length, the part with most words of the query."""
-    stored, request = await handle.fresh(), checked_request(query, bounds=handle.parts.bounds)
+    stored, request = await handle.fresh(), checked_request(query, bounds=handle.shared.bounds)
     words = with_synonyms(request.query, stored.profile.synonyms)
     marked = await marked_texts(handle.database, handle.tenant_id, stored, words, [hit.item_id])
     text = marked.get(hit.item_id, hit.body[:READ])
@@ -251,7 +251,7 @@ async def _with_facets(
 @from_a_replica
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
-    stored, bounds = await handle.fresh(), handle.parts.bounds
+    stored, bounds = await handle.fresh(), handle.shared.bounds
     checked_limit(limit, _MOST_COMPLETIONS)
     condition = await parsed_filter(where, bounds)
     if not text.strip():
@@ -325,20 +325,20 @@ async def _with_current(
 def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:
     if handle.searcher is not None and handle.searcher.collection is stored:
         return handle.searcher
-    parts, is_recorded = handle.parts, handle.is_recorded
+    shared, is_recorded = handle.shared, handle.is_recorded
     handle.searcher = Searcher(
-        database=parts.database,
-        tenant_id=parts.tenant_id,
+        database=shared.database,
+        tenant_id=shared.tenant_id,
         collection=stored,
         embedder=handle.embedder_of(stored),
-        sampler=parts.sampler if is_recorded else None,
-        recorder=parts.recorder if is_recorded else None,
-        decider=parts.decider,
-        reranker=parts.reranker,
-        observer=parts.observer if is_recorded else None,
-        chance=parts.chance,
-        clock=parts.clock,
-        wall_clock=parts.wall_clock,
+        sampler=shared.sampler if is_recorded else None,
+        recorder=shared.recorder if is_recorded else None,
+        decider=shared.decider,
+        reranker=shared.reranker,
+        observer=shared.observer if is_recorded else None,
+        chance=shared.chance,
+        clock=shared.clock,
+        wall_clock=shared.wall_clock,
     )
     return handle.searcher
 

@@ -43,13 +43,13 @@ async def expectations(
 
     keys, stored = checked_item_ids(item_ids), await handle.fresh()
     query_vector = None if vector is None else checked_query_vector(vector, stored)
-    words = checked_words(query, handle.parts.bounds)
+    words = checked_words(query, handle.shared.bounds)
     checked = checked_relevance({} if relevance is None else relevance)
-    model = await handle.parts.decider.serving(stored, stored.profile.learned)
+    model = await handle.shared.decider.serving(stored, stored.profile.learned)
     if model is not None and query_vector is None and words and stored.clustered_at is not None:
         embedder = handle.embedder_of(stored)
         query_vector = None if embedder is None else await embedder.embed_query(words)
-    buckets = checked_context(context).buckets(await handle.parts.decider.cluster(stored, query_vector))
+    buckets = checked_context(context).buckets(await handle.shared.decider.cluster(stored, query_vector))
     arms = await read_arms(handle.place_of(stored), item_ids=keys, buckets=buckets, now=handle.now)
     if model is None:
         counts = {item_id: item.anywhere for item_id, item in arms.items()}
@@ -60,7 +60,7 @@ async def expectations(
 async def is_trained(handle: CollectionHandle) -> bool:
     """True if searches by the collection's profile use a learned model."""
     stored = await handle.fresh()
-    return await handle.parts.decider.serving(stored, stored.profile.learned) is not None
+    return await handle.shared.decider.serving(stored, stored.profile.learned) is not None
 
 
 async def count_verdicts(handle: CollectionHandle, *, domain: str | None = None, at_most: int) -> int:

@@ -40,8 +40,8 @@ async def page(
     checked_limit(limit, MAX_PAGE)
     [start] = checked_item_ids([after])
     stored, condition = await handle.filtered(where)
-    place = (handle.database, handle.tenant_id, stored)
-    return list(map(stored_from_row, await rows_after(*place, condition, STORED_COLUMNS, after=start, limit=limit)))
+    corpus = (handle.database, handle.tenant_id, stored)
+    return list(map(stored_from_row, await rows_after(*corpus, condition, STORED_COLUMNS, after=start, limit=limit)))
 
 
 async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:
@@ -107,7 +107,7 @@ async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: Tex
     embedder = handle.embedder_of(stored)
     if stored.space is None or embedder is None:
         raise InvalidRequestError(f"collection {handle.name!r} has no embedder: {NO_SPACE}")
-    words = _checked_queries("queries" if role is TextRole.QUERY else "texts", queries, handle.parts.bounds)
+    words = _checked_queries("queries" if role is TextRole.QUERY else "texts", queries, handle.shared.bounds)
     if not words:
         return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
     if role is TextRole.DOCUMENT:

@@ -342,8 +342,8 @@ class Searcher:
 
     async def _find(self, search: RunningSearch, requests: Sequence[CandidateRequest], *, is_long: bool) -> LegResults:
         """The candidates of a query and its rewrites, by each of the requests."""
-        place = (self.database, self.tenant_id)
-        each = [await store.find_candidates_of_each(*place, request, search.queries) for request in requests]
+        tenant = (self.database, self.tenant_id)
+        each = [await store.find_candidates_of_each(*tenant, request, search.queries) for request in requests]
         return await aside(partial(ranking.merged, *each), is_long=is_long)
 
     async def _find_each(self, searches: Sequence[RunningSearch], *, is_long: bool) -> None:

@@ -538,4 +538,4 @@ class Remembering:
         return [[memory for memory in memories if memory.memory_id in current] for memories in lists]
 
     async def _answer(self, prompt: str, schema: Any, system: str) -> Any:
-        return await handle_of(self.collection).parts.llm_calls.json(self.llm, prompt, schema, system=system)
+        return await handle_of(self.collection).shared.llm_calls.json(self.llm, prompt, schema, system=system)

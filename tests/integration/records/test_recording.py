@@ -249,7 +249,7 @@ async def test_a_record_waits_without_the_texts_of_its_hits(platform: Platform) 
     await collection.add([{"_id": str(n), "text": f"common {'secret' * 9} {n}"} for n in range(5)])
     for legs in (["lexical"], ["lexical", "dense"]):
         assert "secret" in (await collection.search("common", legs=legs))[0].body
-    waiting = list(handle_of(collection).parts.recorder._queue)  # noqa: SLF001 - nobody else sees them
+    waiting = list(handle_of(collection).shared.recorder._queue)  # noqa: SLF001 - nobody else sees them
     assert [len(search.answered.shown) for search in waiting if isinstance(search.answered, AnsweredSearch)] == [5, 5]
     assert "secret" not in repr(waiting)
     await platform.recorded()
