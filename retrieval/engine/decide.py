@@ -279,7 +279,7 @@ MOST_CACHED = 64
 
 
 def readable_model(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
-    """The model; None: another release made it, so that searches go on by relevance alone."""
+    """The model; None: another release made it, and searches rank by relevance alone."""
     from retrieval.learning.learned_model import LearnedModel
 
     try:

@@ -159,7 +159,7 @@ class Recorder:
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Let ``aclose`` wait for what the block records."""
+        """Count a call in progress while the block runs: ``aclose`` waits for its records."""
         self._running += 1
         try:
             yield

@@ -544,9 +544,9 @@ class Searcher:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes
         has_candidates = any(search.first.rankings.values())
-        if not has_candidates and self._is_in_vain(search, LegName.DENSE):
+        if not has_candidates and self._found_nothing(search, LegName.DENSE):
             why_none = (_NO_VECTORS.format(self.collection.name),)
-        if request.wordless_note and tokens(search.query.words) and self._is_in_vain(search, LegName.LEXICAL):
+        if request.wordless_note and tokens(search.query.words) and self._found_nothing(search, LegName.LEXICAL):
             scope = "" if request.condition is None else " that passes the filter"
             wordless = request.wordless_note.format(scope)
             notes, why_none = ((*notes, wordless), why_none) if has_candidates else (notes, (*why_none, wordless))
@@ -563,7 +563,7 @@ class Searcher:
             next=next_cursor,
         )
 
-    def _is_in_vain(self, search: RunningSearch, leg: LegName) -> bool:
+    def _found_nothing(self, search: RunningSearch, leg: LegName) -> bool:
         """Whether the leg found no candidate; empty collections and filters without matches have their own notes."""
         rankings = search.first.rankings
         return (

@@ -61,7 +61,7 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
         {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     )
     return Examples(
-        # Many of them take a second, in which the event loop goes on.
+        # Many of them take a second, which must not block the event loop.
         rated=await anyio.to_thread.run_sync(_rated_events, verdicts, searches, vectors, until, half_life),
         slates=await anyio.to_thread.run_sync(_slates, by_search, searches, vectors),
         clusters=await training.read_item_clusters(place, seen),

@@ -248,7 +248,7 @@ LONGEST_WAIT_SECONDS = 60.0
 
 
 class _Worker(Worker):
-    """A worker that goes by the platform's schedule (None: only by the queue), and requeues stalled jobs."""
+    """A worker that follows the platform's schedule (None: it runs queued jobs only), and requeues stalled jobs."""
 
     def __init__(self, app: App, registry: PeriodicRegistry | None, **options: Any) -> None:
         super().__init__(app, **options)
@@ -279,7 +279,7 @@ HEARTBEATS = 3
 async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> None:
     """Work until ``stop`` is set; running jobs then end with their step, and are queued again.
 
-    The worker waits for a database that goes away. Raises ``DatabaseError`` if it cannot be reached at the start.
+    While the database does not answer, the worker waits. Raises ``DatabaseError`` if it cannot be reached at the start.
     """
     for part in ("worker", f"worker.{WORKER_NAME}", "utils"):
         logging.getLogger(f"procrastinate.{part}").addFilter(_is_other)
@@ -305,13 +305,13 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
 
 
 def _is_other(record: logging.LogRecord) -> bool:
-    """False for the loss of the database, which every part of the queue logs and the worker says once."""
+    """False for the loss of the database, which the queue logs many times and the worker once."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, ConnectorException | DatabaseUnreachableError)
 
 
 def _time(workplace: Workplace) -> str:
-    """The time of day, which also tells apart the lines of two losses: a log may leave out repeated lines."""
+    """The time of day, by which the log lines of two losses differ: some logs leave out repeated lines."""
     return f"{workplace.now():%H:%M:%S} UTC"
 
 

@@ -239,9 +239,9 @@ class Writer:
         """Embed stored items, and store the vectors; ``keep``, if given, gets the vectors of each part instead.
 
         An item whose text or vector is refused, or that the embedder fails on while it answers other texts, stays
-        pending and is named in the notes; the others go on. After a failure each half of the items has half of the
-        time, so that an item for which the embedder hangs costs about twice the time of the first call. An embedder
-        that does not answer, or that refuses one item after another, is not called again.
+        pending and is named in the notes; the other items are embedded. After a failure each half of the items has
+        half of the time, so that an item for which the embedder hangs costs about twice the time of the first call.
+        An embedder that does not answer, or that refuses one item after another, is not called again.
         """
         space = self.collection.space
         items = [item for item in items if item.indexed_text]

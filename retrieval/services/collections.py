@@ -96,7 +96,7 @@ _STEP = 500
 async def refresh_windows(at: CollectionPlace, end_of_step: Callable[[int], None] = lambda _done: None) -> int:
     """Index the items whose neighbours' setting changed; returns their number.
 
-    Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next call
+    Each step is a transaction, so that searches and writes continue meanwhile. After an interruption the next call
     continues. No words or vectors are computed again.
     """
     done, step = 0, _STEP
@@ -190,7 +190,7 @@ ITEMS, RECORDS = 500, 5000
 async def remove_collection(at: CollectionPlace) -> bool:
     """Remove the collection part by part; returns whether this call removed the last of it.
 
-    Searches and writes go on meanwhile, on the remaining items. If it is interrupted, the next call continues.
+    Searches and writes of the remaining items continue meanwhile. After an interruption the next call continues.
     """
     textsearch = await drop_textsearch_index(at.database, at.collection_id)
     done = {TextsearchOutcome.NOT_NEEDED, TextsearchOutcome.DROPPED}

@@ -93,7 +93,7 @@ class ReembeddingCost(Serializable):
     items: int
     """Items that have no vector there."""
     without_text: int
-    """Items without title and text that have a caller's vector; see ``told_without_text``."""
+    """Items without title and text that have a caller's vector, which is not moved."""
     texts: int
     """Distinct texts of these items that the embedder would be asked for; the others' vectors are cached."""
     tokens: int
@@ -107,7 +107,7 @@ class ReembeddingCost(Serializable):
     days: int | None
     """The number of days over which the budget spreads them; None: no budget was given."""
     note: str
-    """What would refuse the switch, and what to do about it; empty: nothing would."""
+    """The reason why a switch would be refused, and the remedy; empty: it would not be refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Reembedding(ReembeddingProgress):
     pending: int
     """Items that wait for their vector in the space being filled: the target, after the switch the former space."""
     without_text: int
-    """Items without title and text whose caller's vector is in the former space only; see ``told_without_text``."""
+    """Items without title and text whose caller's vector is in the former space only; it is not moved."""
     spent_today: int
     """Tokens of the day's budget (UTC) that are spent."""
     removes_at: datetime | None
@@ -208,8 +208,8 @@ async def cost_of(
     )
 
 
-def told_without_text(number: int) -> str:
-    """What becomes of the callers' vectors of that many items without text; empty if there are none."""
+def note_on_items_without_text(number: int) -> str:
+    """A note that a re-embedding does not move the callers' vectors of that many items; empty: there are none."""
     if not number:
         return ""
     return (
@@ -367,7 +367,7 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
 
 
 async def reembed(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
-    """Work on the collection's re-embedding until it waits for the next day, a person or an embedder."""
+    """Continue the collection's re-embedding until it has to wait: for the next day, a person or an embedder."""
     run = _Run(workplace, workplace.place(target))
     while True:
         row = await store.find_reembedding(run.place)
@@ -414,7 +414,7 @@ class _Run:
         return embedder
 
     async def wait(self, why: str, states: Sequence[ReembeddingState] = _KEPT_STATES) -> None:
-        """Store the reason why the re-embedding does not proceed, if it is in one of the states, and not paused."""
+        """Store the reason why the re-embedding waits, if it is in one of these states and not paused."""
         await store.note_reembedding(self.place, why, states)
 
 
@@ -637,7 +637,7 @@ async def _embed_last(run: _Run, row: StoredReembedding, connection: Connection,
 
 
 async def _lost_calibration(run: _Run, target: EmbeddingSpace) -> str:
-    """The reason against the switch: hits tell their relevance by a calibration that the target has not; else empty."""
+    """The reason against the switch: relevance is computed by a calibration that the target lacks; empty: no reason."""
     stored = await collection_by_id(run.place)
     if stored is None or stored.space is None or stored.profile.calibration is None:
         return ""
@@ -645,10 +645,10 @@ async def _lost_calibration(run: _Run, target: EmbeddingSpace) -> str:
     if space != stored.space.space.name or space == target.name or (target.provider, target.model) in SHIPPED:
         return ""
     return (
-        f"profile {stored.profile_version} of {stored.name!r} tells relevance by a calibration of {space}, and none is "
-        f"known of {target.name}: searches with min_relevance would be refused. Before the switch activate a profile "
-        f"without a calibration (retrieval profiles list {name}, then profiles use or profiles set), and calibrate "
-        f"again after the switch (retrieval calibrate {name})"
+        f"profile {stored.profile_version} of {stored.name!r} computes relevance by a calibration of {space}, and none "
+        f"is known for {target.name}: searches with min_relevance would be refused. Before the switch activate a "
+        f"profile without a calibration (retrieval profiles list {name}, then profiles use or profiles set), and "
+        f"calibrate again after the switch (retrieval calibrate {name})"
     )
 
 
