@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -32,25 +32,18 @@ from retrieval.engine.ranking import bests_of, ranked_scores, signals_of
 from retrieval.engine.request import SearchRequest, checked_preferred
 
 
-class RequestValues(NamedTuple):
-    """A request as the values of the columns that store it."""
+def recorded_request(request: SearchRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The filter as a mapping, empty without one, and the request without its words and vector, as plain JSON values.
 
-    condition: dict[str, Any]
-    """The filter as a mapping; empty: no filter."""
-    request: dict[str, Any]
-    """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
-    ``is_whole``: whether the filters could be serialized, ``rewrites``, ``preferred`` (a list if there are several),
-    ``entities``, ``tags``, ``as_of``, and the values of ``PLAIN``; if the caller gave ``about``, its numbers with four
-    digits; if a reranker answered, its name as ``reranker``; if the caller gave a vector, its ``space_id``."""
-
-
-def recorded_request(request: SearchRequest) -> RequestValues:
-    """The request without its words and its vector, which have their own columns."""
+    The request has ``is_whole``: whether the filters could be serialized. ``preferred`` is a list if there are several.
+    If the caller gave ``about``, it has its numbers with four digits. The record adds the ``reranker`` that answered,
+    and the ``space_id`` of a caller's vector.
+    """
     condition, phrases, excluded = _split_condition(request.condition)
     mapping, preferred = _mapping(condition), [_mapping(filter_) for filter_ in request.preferred]
-    return RequestValues(
-        condition=mapping or {},
-        request={
+    return (
+        mapping or {},
+        {
             "limit": request.limit,
             "group_by": None if request.group_by is None else field_name(request.group_by),
             "prefixes": list(request.prefixes),

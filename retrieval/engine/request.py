@@ -378,19 +378,10 @@ NO_SPACE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueryVectors:
-    """One vector for each request, of shape (dimensions,) and unit length; None where there is no vector."""
-
-    vectors: tuple[Vector | None, ...]
-    why_none: str | None
-    """The reason why some vectors are missing."""
-
-
 async def query_vectors(
     collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
-) -> QueryVectors:
-    """The vectors of requests with the same profile.
+) -> tuple[Sequence[Vector | None], str | None]:
+    """The vectors of requests with the same profile, each (dimensions,) at unit length; and why some are missing.
 
     Raises ``InvalidRequestError`` for a vector in a collection without a space, the errors of ``checked_vectors``, and
     the embedder's error if no other leg can answer.
@@ -406,10 +397,10 @@ async def query_vectors(
             raise type(error)(f"query {len(vectors) + 1}: {error}").at("vectors", len(vectors)) from None
     without_vector = [request for request in requests if request.vector is None]
     if not without_vector:
-        return QueryVectors(tuple(vectors), None)
+        return vectors, None
     embedded, why_none = await _embed(collection, embedder, without_vector)
     remaining = iter(embedded)
-    return QueryVectors(tuple(next(remaining) if vector is None else vector for vector in vectors), why_none)
+    return [next(remaining) if vector is None else vector for vector in vectors], why_none
 
 
 async def _embed(

@@ -228,11 +228,11 @@ class Searcher:
         with span("retrieval.search") as search_span, Stages(self.clock, search_span) as stages:
             stages.begin("retrieval.embed", "embed")
             wordings = [wording for request in requests for wording in request.wordings]
-            vectors = await query_vectors(self.collection, self.embedder, wordings)
+            vectors, why_none = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
-            remaining = iter(vectors.vectors)
+            remaining = iter(vectors)
             searches = await aside(
-                lambda: [self._prepare(request, remaining, vectors.why_none) for request in requests], is_long=is_long
+                lambda: [self._prepare(request, remaining, why_none) for request in requests], is_long=is_long
             )
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
@@ -271,9 +271,8 @@ class Searcher:
 
     async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
         """Each leg's candidates before fusion, without expired ones: for tuning and completions."""
-        vectors = await query_vectors(self.collection, self.embedder, [request])
-        [vector] = vectors.vectors
-        plan = self._plan(request, vectors.why_none if vector is None else None)
+        [vector], why_none = await query_vectors(self.collection, self.embedder, [request])
+        plan = self._plan(request, why_none if vector is None else None)
         query = _query(request, vector, self._now(), plan.profile)
         bare = replace(plan.request, with_items=False, likely=None, with_vectors=False)
         bare = replace(bare, with_both_scores=SCORED_BOTH_WAYS.issubset(bare.legs), ranks_both_scores=True)
