@@ -23,6 +23,9 @@ from peers import PEERS
 from peers.contract import Peer
 
 
+_BACKGROUND_SECONDS = 2.0
+
+
 def make_system(name: str) -> Peer:
     """The system of that name. Its dependencies are imported here."""
     module, _, kind = PEERS[name].partition(":")
@@ -39,7 +42,19 @@ async def answer(peer: Peer, method: str, arguments: tuple[Any, ...]) -> tuple[A
     call = getattr(peer, method)
     started = time.perf_counter()
     result = await call(*arguments)
-    return result, (time.perf_counter() - started) * 1e3
+    milliseconds = (time.perf_counter() - started) * 1e3
+    await _background_work()
+    return result, milliseconds
+
+
+async def _background_work() -> None:
+    """Wait until the tasks end that a call left behind, such as the record of a search.
+
+    Otherwise they would go on during the next measured call, because the loop stops between calls.
+    """
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    if tasks:
+        await asyncio.wait(tasks, timeout=_BACKGROUND_SECONDS)
 
 
 async def _load(peer: Peer, url: str, folder: str) -> Mapping[str, float]:

@@ -246,13 +246,15 @@ def checks_existence(
 
     @wraps(call)
     async def checked(handle: CollectionHandle, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
-        collection_id = handle.stored.collection_id
-        with handle.shared.recorder.awaited():
-            try:
-                return await call(handle, *args, **kwargs)
-            except DatabaseError as error:
-                await handle.check_exists(error, collection_id)
-                raise
+        collection_id, recorder = handle.stored.collection_id, handle.shared.recorder
+        recorder.begin_call()
+        try:
+            return await call(handle, *args, **kwargs)
+        except DatabaseError as error:
+            await handle.check_exists(error, collection_id)
+            raise
+        finally:
+            recorder.end_call()
 
     return checked
 

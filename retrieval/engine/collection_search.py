@@ -67,7 +67,7 @@ async def search(
     stored, bounds = await handle.fresh(), handle.shared.bounds
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
-    preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
+    preferred = None if prefer is None else await _parsed_preferred(prefer, bounds)
     options["wordless_note"] = _wordless_note(syntax=options.get("syntax", True), typos=typos)
     options["needs_question"] = options.get("vector") is None and (chosen or stored.profile).needs_question
     request_for = partial(checked_request, condition=condition, profile=chosen, preferred=preferred, bounds=bounds)
@@ -91,7 +91,8 @@ async def search(
     )
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
-    [result] = await _explained(handle, [request], [result])
+    if not result.hits:
+        [result] = await _explained(handle, [request], [result])
     return result if size is None or not result.hits else await _with_snippets(handle, stored, result, request, size)
 
 
@@ -211,6 +212,7 @@ def _wordless_note(*, syntax: bool, typos: bool = False) -> str:
     return _NO_WORD if typos else f"{_NO_WORD}; {_FIND_TYPOS}"
 
 
+_LEGS = len(LegName)
 _MOST_COMPLETIONS = 100
 _MOST_FACETS = 10
 _SOME_COUNTED = "the facet {0!r} counts only the first {1:,} items that pass the filter"
@@ -358,8 +360,8 @@ def _call_profile(
         return profile
     if type(legs) is not list and (isinstance(legs, str) or not isinstance(legs, Sequence)):
         raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
-    if len(legs) > len(LegName):
-        raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")
+    if len(legs) > _LEGS:
+        raise InvalidRequestError(f"{len(legs)} legs; there are {_LEGS}, name each once")
     return handle.narrowed(profile or stored.profile, tuple(legs))
 
 

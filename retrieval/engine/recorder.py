@@ -12,8 +12,8 @@ import asyncio
 import logging
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -157,16 +157,15 @@ class Recorder:
             self._hurry.set()
             await future
 
-    @contextmanager
-    def awaited(self) -> Iterator[None]:
-        """Count a call in progress while the block runs: ``aclose`` waits for its records."""
+    def begin_call(self) -> None:
+        """Let ``aclose`` wait until ``end_call``, because the call may record something."""
         self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
-            if not self._running:
-                self._idle.set()
+
+    def end_call(self) -> None:
+        """End a call that ``begin_call`` began."""
+        self._running -= 1
+        if not self._running:
+            self._idle.set()
 
     async def aclose(self) -> None:
         """Store the records, also of calls in progress, or count them as lost, and store the losses."""

@@ -160,13 +160,13 @@ def checked_request(
         query=parsed.words,
         vector=None if vector is None else _flat(vector),
         limit=hits,
-        condition=_with_conditions(condition, parsed),
+        condition=condition if is_plain else _with_conditions(condition, parsed),
         profile=profile,
         group_by=None if group_by is None else _checked_group(group_by),
         prefixes=parsed.prefixes,
         rewrites=_checked_rewrites(rewrites, words, vector, bounds),
-        preferred=checked_preferred(preferred),
-        entities=checked_entities(entities),
+        preferred=() if preferred is None else checked_preferred(preferred),
+        entities=frozenset() if entities is None else checked_entities(entities),
         tags=checked_tags(tags),
         as_of=None if as_of is None else checks.checked_time("as_of", as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
@@ -306,8 +306,8 @@ def _with_conditions(condition: Filter | None, parsed: ParsedQuery) -> Filter | 
 def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     """The vector at unit length. Raises ``WrongDimensionError`` or ``InvalidVectorError``."""
     if vector.shape == (space.dimensions,):
-        with np.errstate(over="ignore"):  # an infinite length is checked below
-            length = math.sqrt(vector.dot(vector))
+        wide = vector.astype(np.float64)  # in which no length overflows
+        length = math.sqrt(wide.dot(wide))
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
             unit: Vector = vector / np.float32(length)
             return unit

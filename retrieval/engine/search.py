@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
 from types import TracebackType
 from typing import Any, Self
-from uuid import UUID
 
 from opentelemetry.trace import Span
 from opentelemetry.util.types import AttributeValue
@@ -260,8 +259,8 @@ class Searcher:
             )
             stored = await self._record(answers, searches, is_long=is_long)
             results = [
-                self._result(search, answer, rows, is_stored=answer.retrieval_id in stored)
-                for search, answer in zip(searches, answers, strict=True)
+                self._result(search, answer, rows, is_stored=is_stored)
+                for search, answer, is_stored in zip(searches, answers, stored, strict=True)
             ]
             if search_span is not None:
                 _trace_search(search_span, self.tenant_id, self.collection, results)
@@ -509,20 +508,20 @@ class Searcher:
 
     async def _record(
         self, answers: Sequence[AnsweredSearch], searches: Sequence[RunningSearch], *, is_long: bool
-    ) -> Container[UUID]:
-        """Record searches as planned; returns the ids of those that are recorded, or will be after their answer."""
+    ) -> list[bool]:
+        """Record searches as planned; returns whether each is recorded, or will be after its answer."""
         recorder = self.recorder
         to_record = [answer for answer, search in zip(answers, searches, strict=True) if search.is_recorded]
         if recorder is None or not to_record:
-            return ()
+            return [False] * len(searches)
         records: Sequence[Recordable] = to_record
         if is_long:
             records = await aside(lambda: [recorder.ready(answer) for answer in to_record], is_long=True)
         if to_record[0].plan.profile.recording.wait:  # the same profile for all searches of a call
-            successes = await recorder.store(records)
+            successes = iter(await recorder.store(records))
         else:
-            successes = list(map(recorder.offer, records))
-        return {answer.retrieval_id for answer, is_stored in zip(to_record, successes, strict=True) if is_stored}
+            successes = map(recorder.offer, records)
+        return [search.is_recorded and next(successes) for search in searches]
 
     def _result(
         self, search: RunningSearch, answered: AnsweredSearch, rows: HitRows, *, is_stored: bool

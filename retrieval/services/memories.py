@@ -82,7 +82,7 @@ BATCH = 2000
 """Memories stored in one transaction."""
 
 
-class NearMemory(NamedTuple):
+class SimilarMemory(NamedTuple):
     """A memory that states nearly the same as a new one."""
 
     memory_id: str
@@ -94,7 +94,7 @@ class NearMemory(NamedTuple):
 class FoundDuplicates(NamedTuple):
     """The known duplicates of a new memory before it is stored."""
 
-    near: Sequence[NearMemory]
+    near: Sequence[SimilarMemory]
     now: datetime
     joins: bool
     """Whether the memory should be merged into one of them."""
@@ -105,7 +105,7 @@ class DecidedFact(NamedTuple):
 
     memory: NewMemory
     outcome: FactOutcome
-    near: NearMemory | None = None
+    near: SimilarMemory | None = None
     """The memory that states it already, or that it replaces; None: it is a new memory."""
 
 

@@ -300,8 +300,8 @@ class WrittenValue:
 def long_lists(statement: Compiled) -> dict[str, object]:
     """The parameters that are slow to encode: long lists, and all lists among many parameters."""
     least = 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
-    lists = [(name, value) for name, value in statement.parameters.items() if type(value) in _LISTS]
-    return {name: value for name, value in lists if _size(value) >= least}
+    parameters = statement.parameters.items()
+    return {name: value for name, value in parameters if type(value) in _LISTS and _size(value) >= least}
 
 
 async def written(statements: Sequence[Compiled]) -> list[Compiled]:

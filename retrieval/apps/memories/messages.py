@@ -32,7 +32,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.serialization import Serializable
 from retrieval.domain.words import apart, lowered, terms, words
-from retrieval.services.memories import DecidedFact, MemoryWriter, NearMemory
+from retrieval.services.memories import DecidedFact, MemoryWriter, SimilarMemory
 
 FACT = "fact"
 """The interaction type of memories that are made from messages, unless a call names another."""
@@ -271,7 +271,7 @@ def _stems(text: str) -> set[str]:
     return stems | set("".join(runs.split()))
 
 
-FactQuestion = tuple[str, Sequence[NearMemory]]
+FactQuestion = tuple[str, Sequence[SimilarMemory]]
 """A fact with the memories near to it, the most similar first."""
 
 
@@ -279,7 +279,7 @@ class FactDecision(NamedTuple):
     """The decision of a language model on a fact and one of the memories near to it."""
 
     outcome: FactOutcome
-    near: NearMemory | None = None
+    near: SimilarMemory | None = None
     reason: str = ""
 
 
@@ -363,7 +363,7 @@ async def near_memories(
     *,
     joins: bool = False,
     alike: Callable[[str, str, float | None], float] = similarity,
-) -> list[NearMemory]:
+) -> list[SimilarMemory]:
     """The memories of its project whose similarity is at least the threshold, the most similar first.
 
     They are searched by words and, with the memory's ``vector``, also by meaning. They may have expired. With ``joins``
@@ -388,7 +388,7 @@ async def near_memories(
         )
         hits |= {hit.item_id: hit for hit in result}
     similarities = {hit.item_id: alike(hit.body, item.body, _cosine(hit, item)) for hit in hits.values()}
-    near = [NearMemory(key, cosine, hits[key].body) for key, cosine in similarities.items() if cosine >= threshold]
+    near = [SimilarMemory(key, cosine, hits[key].body) for key, cosine in similarities.items() if cosine >= threshold]
     return sorted(near, key=lambda near: (-near.similarity, near.memory_id))
 
 
@@ -520,12 +520,12 @@ class Remembering:
                 decisions[place] = decision
         return decisions
 
-    async def _near(self, facts: Sequence[NewMemory]) -> list[list[NearMemory]]:
+    async def _near(self, facts: Sequence[NewMemory]) -> list[list[SimilarMemory]]:
         """The memories that each fact may join or supersede, the most similar first."""
         vectors = await self.writer.vectors_of([fact.item() for fact in facts])
         gate = asyncio.Semaphore(SEARCHES_AT_ONCE)
 
-        async def near(place: int) -> list[NearMemory]:
+        async def near(place: int) -> list[SimilarMemory]:
             async with gate:
                 vector = vectors[place] if vectors else None
                 return await near_memories(self.collection, facts[place], vector, NEAR_FROM, joins=True, alike=topical)

@@ -277,7 +277,7 @@ def _flat(condition: Filter | None) -> list[Filter]:
 def test_a_filter_without_a_mapping_is_distinguished_from_no_filter(condition: Filter) -> None:
     """It cannot be repeated, and the record says so."""
     unsayable = checked_request("words", condition=condition)
-    condition, recorded = recorded_request(unsayable)
-    assert condition == {}
+    mapping, recorded = recorded_request(unsayable)
+    assert mapping == {}
     assert recorded["is_whole"] is False
     assert request_of(recorded_search(answered_search(request=unsayable).record(), None)) is None

@@ -20,9 +20,10 @@ RESULT = SearchResult(hits=(HIT,), path=Path.EXACT, why="few items", profile_ver
 
 def test_a_hit_has_its_item() -> None:
     """The item's fields without those of the search."""
-    fields = {"title": "A", "tags": ("b",), "attributes": {"year": 1960}, "source": "wiki"}
-    item = Item(item_id="a", body="text", occurred_at=HIT.occurred_at, **fields)
-    assert replace(HIT, body="text", **fields).item == item
+    item = Item(
+        item_id="a", title="A", body="text", tags=("b",), attributes={"year": 1960}, occurred_at=HIT.occurred_at
+    )
+    assert replace(HIT, title="A", body="text", tags=("b",), attributes={"year": 1960}).item == item
 
 
 def test_an_explanation_adds_up() -> None:
