@@ -66,9 +66,6 @@ from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
 
-KEPT_DAYS = 7.0
-"""Time that the former space is kept after the switch."""
-
 COMPARED, DEPTH, CONDENSED = 100, 10, 100
 """The number of recorded questions that are compared, of hits of each, and of hits searched for verdicts."""
 
@@ -163,7 +160,7 @@ class Pace:
     tokens_a_minute: int | None = None
     tokens_a_day: int | None = None
     """The budget of a day (UTC), 1 or more; None: no budget."""
-    keep_days: float = KEPT_DAYS
+    keep_days: float = 7.0
     """Time that the former space is kept after the switch."""
 
     def __post_init__(self) -> None:
