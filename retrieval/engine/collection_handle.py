@@ -64,7 +64,7 @@ class SharedServices:
     rewrites: RewriteCache
     """The cache of rewrites: a language model is called once for each query."""
     reranker: Reranking
-    """Reranks where a profile asks for it."""
+    """Reranks the hits of profiles that rerank."""
     bounds: SearchBounds
     clock: Clock
     wall_clock: Clock

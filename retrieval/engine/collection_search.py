@@ -273,7 +273,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
 async def _explained(
     handle: CollectionHandle, requests: Sequence[SearchRequest], results: list[SearchResult]
 ) -> list[SearchResult]:
-    """The results; those without hits get the reasons. Unrecorded searches get none, because nobody reads them."""
+    """The results, those without hits with the reasons. Unrecorded searches, made to measure, get none."""
     unexplained = {
         position: request.condition
         for position, (request, result) in enumerate(zip(requests, results, strict=True))

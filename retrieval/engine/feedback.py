@@ -46,9 +46,7 @@ async def take_feedback(
 ) -> FeedbackReport:
     """Store all events or none, and call the observer.
 
-    ``key`` is the API key of the request; ``call_key`` is the same in all repetitions of the call, whose events then
-    count once.
-
+    ``key``: the API key of the request. ``call_key``: the same in all repetitions of a call, whose events count once.
     Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` with the first unknown name,
     and ``InvalidRequestError`` for an event in the future, more than 10,000 events, or an event that names an actor
     although the key may not.

@@ -163,7 +163,7 @@ ONE_LEG = "none"
 _SEVERAL = 2
 
 ROUNDING = 1e-12
-"""The largest rounding error of a sum that equals the least score."""
+"""The largest rounding error of a sum: a score within it of the least score counts."""
 
 
 def with_refining(results: LegResults, profile: Profile) -> LegResults:

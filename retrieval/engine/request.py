@@ -338,10 +338,8 @@ def checked_words(
 ) -> str:
     """The words of a query, without the spaces around them, and without the characters that no stored text has.
 
-    A query of such characters alone stays as it is: it is not empty, and finds nothing by words.
-
-    Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds; ``place``: its path in the
-    request.
+    A query of such characters alone stays as it is: it is not empty, and finds nothing by words. ``place``: its path in
+    the request. Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds.
     """
     if query is None:
         return ""

@@ -148,16 +148,16 @@ async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
 
 
 CHECKING_SHARE = 0.01
-"""The largest share of its time that a worker spends on vain checks of a job in a collection."""
+"""The largest share of its time that a worker spends on checks of a job in a collection that find no work."""
 
 Rests = dict[tuple[str, int], float]
 """The time, of ``time.monotonic``, before which no job of a name is checked again in a collection of a number."""
 
 
 async def is_needed(workplace: Workplace, job: Job, target: JobTarget, rests: Rests) -> bool:
-    """Whether the job is needed; False without a check during the rest after a vain one.
+    """Whether the job is needed; False without a check for a while after a check that found no work.
 
-    A check may read all of a collection, for example to find items that wait for their vector: the rest makes it cheap.
+    A check may read all of a collection, such as to find items that wait for their vector: the pause bounds its cost.
     A job whose check fails counts as needed: its run records the failure, and other collections get their jobs.
     """
     key, began = (job.name, target.collection.collection_id), time.monotonic()

@@ -267,7 +267,7 @@ class Writer:
                     seconds = (time.monotonic() - began) / 2
                 if await _is_useless(self.embedder, error):
                     note = f"embedding stopped: {error}"
-                    _log.info("%s", note)  # as information, because the report tells the caller
+                    _log.info("%s", note)  # as information, because the report has it too
                     done = AddReport(pending=len(part), stopped=True, notes=(note,))
                 elif len(part) > 1:
                     middle = len(part) // 2

@@ -454,7 +454,7 @@ async def _against_switching(
 
 
 async def _keep_step(run: _Run, row: StoredReembedding) -> bool:
-    """Keep both spaces filled after the switch, until the time for which the former one is kept is over."""
+    """Keep both spaces filled after the switch, as long as the former one is kept."""
     if run.is_over(row):
         changes = {"state": ReembeddingState.REMOVING.value}
         await store.change_reembedding(run.place, [ReembeddingState.SWITCHED], changes)
