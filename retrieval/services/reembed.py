@@ -60,8 +60,8 @@ from retrieval.engine.record import request_of
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.search import Searcher
 from retrieval.services.add import EMBED_BATCH, AddReport, HashedVectors, Writer
+from retrieval.services.index_recall import dense_request
 from retrieval.services.indexes import GRAPH_BYTES, RECALL_PROMISED, IndexOutcome, drop_indexes, index_rows, keep_index
-from retrieval.services.recall import dense_request
 from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
