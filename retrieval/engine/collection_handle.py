@@ -47,9 +47,6 @@ _MOST_ADVISED, _MOST_NAMES = 50_000, 100
 FRESH_SECONDS = 1.0
 """The time for which a handle uses the state last read; then it sees changes by other processes."""
 
-Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
-"""Returns the embedder of a space; None: the space has no embedder."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServices:
@@ -57,7 +54,8 @@ class SharedServices:
 
     database: Database
     tenant_id: int
-    embedders: Embedders
+    embedders: Callable[[StoredSpace | None], CachedEmbedder | None]
+    """Returns the embedder of a space; None: the space has no embedder."""
     decider: Decider
     llm_calls: SharedCalls
     """Running calls of language models, shared by all callers with the same question."""

@@ -40,9 +40,6 @@ class JudgedHit(NamedTuple):
     weight: float = 1.0
 
 
-JudgedHits = Mapping[str, Sequence[JudgedHit]]
-
-
 class Bin(NamedTuple):
     """Hits with similar predicted probabilities."""
 
@@ -67,7 +64,9 @@ class CalibrationQuality(Serializable):
     bins: tuple[Bin, ...]
 
 
-def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Calibration | None = None) -> Calibration:
+def fit_calibration(
+    hits: Mapping[str, Sequence[JudgedHit]], *, space: str, fitted_on: str, start: Calibration | None = None
+) -> Calibration:
     """The calibration of the hits, the nearer to ``start``, that of other collections, the fewer hits there are."""
     fitted = {name: _fit_logistic(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS}
     return Calibration(space=space, fitted_on=fitted_on, **fitted)

@@ -30,9 +30,6 @@ from retrieval.services.indexes import IndexOutcome, drop_indexes, flush_lexical
 from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
 from retrieval.services.workplace import JobTarget, Workplace
 
-SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
-"""Returns the embedding space of a new collection; None: no embedder is configured."""
-
 
 async def find(database: Database, tenant_id: int, name: str) -> StoredCollection:
     """The collection of that name. Raises ``UnknownCollectionError``."""
@@ -48,7 +45,7 @@ async def find_or_make(
     database: Database,
     tenant_id: int,
     name: str,
-    space_of_new: SpaceOfNew,
+    space_of_new: Callable[[], Awaitable[EmbeddingSpace | None]],
     *,
     language: str,
     profile: Profile | None,
@@ -56,7 +53,7 @@ async def find_or_make(
     schema: AttributeSchema | None,
     index_kind: IndexKind = IndexKind.AUTO,
 ) -> StoredCollection:
-    """The collection of that name, made if missing; a collection without a space gets that of new collections.
+    """The collection of that name, made if missing; a collection without a space gets that of new collections, if any.
 
     Raises ``UnknownCollectionError`` for a collection that is removed meanwhile.
     """
