@@ -278,7 +278,7 @@ class Recorder:
             self._unstored_losses.subtract(losses)
             self._unstored_losses = +self._unstored_losses
         for entry in batch:
-            if entry.answered.retrieval_id not in stored:  # its collection is gone
+            if entry.answered.retrieval_id not in stored:  # its collection was removed
                 self._drop(entry, REFUSED)
                 continue
             self._queue.remove(entry)

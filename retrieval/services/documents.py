@@ -448,7 +448,7 @@ async def _store_batch(
         await handle.recorded()  # records cannot name removed items
         replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
     new = {name: items[0].item_id for name, items in fresh.items() if items and name not in known}
-    # Stored by another caller meanwhile: its first chunk is there already, or this call added no chunk at all.
+    # Another caller stored it meanwhile: its first chunk exists already, or this call added no chunk at all.
     theirs = [name for name, first in new.items() if first in former.get(name, ()) or not (former or chunks.added)]
     return DocumentsReport(
         added=len(new) - len(theirs),

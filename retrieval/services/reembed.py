@@ -395,7 +395,7 @@ class _Run:
     async def collection_in(self, space: StoredSpace) -> StoredCollection:
         stored = await collection_in_space(self.place, space.space_id)
         if stored is None:
-            raise InvalidRequestError("the collection is gone")
+            raise InvalidRequestError("the collection was removed")
         return stored
 
     async def writer(self, space: StoredSpace, embedder: CachedEmbedder) -> Writer:
