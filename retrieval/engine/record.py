@@ -64,7 +64,7 @@ def recorded_request(request: SearchRequest) -> tuple[dict[str, Any], dict[str, 
 
 def request_of(recorded: RecordedSearch) -> SearchRequest | None:
     """The recorded request; None where its filter could not be serialized."""
-    request = recorded.request
+    request, preferred = recorded.request, recorded.request["preferred"]
     if not request["is_whole"]:
         return None
     return SearchRequest(
@@ -76,7 +76,7 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
         group_by=None if request["group_by"] is None else parse_field(request["group_by"]),
         prefixes=tuple(request["prefixes"]),
         rewrites=tuple(request["rewrites"]),
-        preferred=checked_preferred(request["preferred"]),
+        preferred=checked_preferred(list(map(parse_where, preferred if isinstance(preferred, list) else [preferred]))),
         entities=frozenset((kind, entity_id) for kind, entity_id in request["entities"]),
         tags=frozenset(request["tags"]),
         as_of=None if request["as_of"] is None else datetime.fromisoformat(request["as_of"]),

@@ -132,7 +132,7 @@ def checked_request(
     group_by: str | None = None,
     syntax: bool = True,
     rewrites: object = (),
-    preferred: object = None,
+    preferred: Sequence[Filter | None] | None = None,
     entities: object = None,
     tags: object = (),
     as_of: datetime | None = None,
@@ -182,22 +182,17 @@ def _checked_least(name: str, value: object, least: float, most: float) -> float
     return float(value)
 
 
-def checked_preferred(prefer: object) -> tuple[Filter, ...]:
-    """The preferred filters, from one mapping, a list with the most preferred first, or None.
+def checked_preferred(each: Sequence[Filter | None]) -> tuple[Filter, ...]:
+    """The preferred filters, the most preferred first; a repeated filter counts at its first place.
 
-    A repeated filter counts at its first place. Raises ``InvalidFilterError``, and
-    ``InvalidRequestError`` for more than ``MAX_PREFERRED``.
+    Raises ``InvalidRequestError`` for more than ``MAX_PREFERRED``.
     """
-    if prefer is None or (isinstance(prefer, tuple) and not prefer):
-        return ()
-    each = prefer if isinstance(prefer, list | tuple) else (prefer,)
     if len(each) > MAX_PREFERRED:
         raise InvalidRequestError(
             f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, because each is another search"
         )
-    parsed = [filter_ for filter_ in map(filters.parse_where, each) if filter_ is not None]
     # By their spelling, because ``true`` equals 1 in Python.
-    return tuple({repr(filter_): filter_ for filter_ in parsed}.values())
+    return tuple({repr(filter_): filter_ for filter_ in each if filter_ is not None}.values())
 
 
 def checked_entities(entities: object) -> frozenset[Entity]:

@@ -92,7 +92,7 @@ async def test_similarity_without_a_vector_is_noted() -> None:
 def test_preferred_items_are_searched_to_the_same_depth() -> None:
     """With a single leg too: the first of it alone would not do where both are merged."""
     profile = Profile(legs={"lexical": 1})
-    request = checked_request("words", profile=profile, preferred=parse_where({"n": {"lt": 5}}))
+    request = checked_request("words", profile=profile, preferred=[parse_where({"n": {"lt": 5}})])
     (narrowed,) = request.narrowed
     first = make_plan(LARGE, request, "no")
     preferred = plan_preferred(LARGE, narrowed, "no", first)
