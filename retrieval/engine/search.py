@@ -333,8 +333,6 @@ class Searcher:
         return plan
 
     def _plan_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan) -> CandidateRequest:
-        if narrowed.min_relevance is not None:
-            ranking.check_calibrated(self.collection, narrowed)
         check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
