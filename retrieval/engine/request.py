@@ -197,8 +197,6 @@ def checked_preferred(each: Sequence[Filter | None]) -> tuple[Filter, ...]:
 
 def checked_entities(entities: object) -> frozenset[Entity]:
     """The entities of a mapping such as ``{"questions": ["q1"]}``. Raises ``InvalidRequestError``."""
-    if entities is None:
-        return frozenset()
     if not isinstance(entities, Mapping):
         raise InvalidRequestError('entities come by type, such as {"questions": ["q1", "q2"]}')
     checked = set()
