@@ -34,7 +34,7 @@ from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, T
 from retrieval import Platform, connect
 from retrieval.collection import handle_of
 from retrieval.domain.search.relevance import Calibration
-from retrieval.learning.relevance import Honesty, JudgedHit, fit_calibration, held_out, honesty
+from retrieval.learning.relevance import CalibrationQuality, JudgedHit, fit_calibration, held_out, quality_of
 from retrieval.services.calibrate import judged_hits
 from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.settings import Settings
@@ -122,12 +122,12 @@ def measure(calibration: Calibration, hits: Hits) -> dict[str, Any]:
     return {name: _honest(calibration, some).as_dict() for name, some in hits.items()}
 
 
-def _honest(calibration: Calibration, hits: Sequence[JudgedHit]) -> Honesty:
+def _honest(calibration: Calibration, hits: Sequence[JudgedHit]) -> CalibrationQuality:
     relevances = calibration.relevances([hit.evidence for hit in hits])
     pairs = [
         (relevance, hit.is_relevant) for relevance, hit in zip(relevances, hits, strict=True) if relevance is not None
     ]
-    return honesty([relevance for relevance, _ in pairs], [judged for _, judged in pairs])
+    return quality_of([relevance for relevance, _ in pairs], [judged for _, judged in pairs])
 
 
 def by_chance(calibration: Calibration, hits: Sequence[JudgedHit]) -> float:
@@ -136,7 +136,7 @@ def by_chance(calibration: Calibration, hits: Sequence[JudgedHit]) -> float:
         relevance for relevance in calibration.relevances([hit.evidence for hit in hits]) if relevance is not None
     ]
     draws = np.random.default_rng(0).random((DRAWS, len(relevances))) < np.array(relevances)
-    return statistics.mean(honesty(relevances, outcome).error for outcome in draws.tolist())
+    return statistics.mean(quality_of(relevances, outcome).error for outcome in draws.tolist())
 
 
 def with_few(calibration: Calibration, hits: Hits) -> dict[int, dict[str, float]]:

@@ -31,7 +31,7 @@ from retrieval.adapters.store.learning.training import RatedSearch, read_rated_s
 from retrieval.domain.items.embedding import TextRole, Vector
 from retrieval.domain.search.fusion import leg_features_again
 from retrieval.domain.search.profile_parts import Combination, Learned
-from retrieval.learning.examples import Direction, Event, Example, Examples, Slate, cosine
+from retrieval.learning.examples import Direction, Event, Examples, Slate, cosine
 from retrieval.learning.learned_model import fit
 from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.stack import AFFINITY, LENGTH, LogitStack, affinity_signal, length_signal
@@ -159,7 +159,7 @@ def examples_of(world: World, asked: Sequence[Pool], crowd: Crowd, octets: Mappi
     """What the users' verdicts teach, after each of ``LOOKS``."""
     by_query = {pool.query.query_id: pool for pool in asked}
     users = Users(world.asked, world.qrels, crowd.seed, noise=crowd.noise, wrong=crowd.wrong)
-    rated: list[Example] = []
+    rated: list[Event] = []
     slates: list[Slate] = []
     due = iter(LOOKS)
     look = next(due)
@@ -169,11 +169,12 @@ def examples_of(world: World, asked: Sequence[Pool], crowd: Crowd, octets: Mappi
         verdicts = users.verdicts(query, [Shown(item, rank) for rank, item in enumerate(shown, 1)])
         for item, helped in verdicts.items():
             place = shown.index(item)
-            event = Event(
-                item_id=item, buckets=(), reward=float(helped), relevance=pool.relevance[place],
-                signals=pool.of_place(place), rank=place + 1,
+            rated.append(
+                Event(
+                    item_id=item, buckets=(), reward=float(helped), relevance=pool.relevance[place],
+                    signals=pool.of_place(place), rank=place + 1, question=query.text, vector=pool.vector,
+                )
             )  # fmt: skip
-            rated.append(Example(event=event, question=query.text, vector=pool.vector))
         rewards = [float(verdicts[item]) if item in verdicts else None for item in shown]
         legs = {leg: scores[:10] for leg, scores in pool.legs.items()}
         slates.append(

@@ -47,8 +47,8 @@ from retrieval.domain.records.analytics import ViewQuestion
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.accesses import AccessCounter
-from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
-from retrieval.engine.decide import Decider, Models
+from retrieval.engine.collection_handle import CollectionHandle, SharedServices
+from retrieval.engine.decide import Decider
 from retrieval.engine.feedback import checked_events, quarantine, take_feedback, timed
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.request import check_profile
@@ -105,7 +105,8 @@ _ASYNCHRONOUS = (
 class Platform:
     """One tenant's view of one installation. Use ``connect`` as an async context manager, or ``retrieval.open``.
 
-    Tests and applications can pass their own parts; the others are created from the settings.
+    Tests and applications can pass their own models, clocks and random generator; by default they are created from the
+    settings.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Platform:
         """Observes searches and feedback; to be set before the platform is opened."""
         self._host: Platform | None = None
         self._chance = chance or random.Random()  # noqa: S311 - it samples and explores, and keeps no secret
-        self._parts: CollectionParts | None = None
+        self._shared: SharedServices | None = None
         self._clock = clock
         self._wall_clock = wall_clock
         self._embedders = ChosenEmbedders(settings, embedder)
@@ -173,10 +174,10 @@ class Platform:
                 await self._ensure_months()
             else:
                 stack.callback(self._embedders.forget, self._tenant_id)
-            self._parts = self._make_parts(self._database, calls)
+            self._shared = self._make_services(self._database, calls)
             # The recorder closes first: it waits for calls in progress, which have samples and accesses too.
-            for part in (self._parts.accesses, self._parts.sampler, self._parts.recorder):
-                stack.push_async_callback(part.aclose)
+            for service in (self._shared.accesses, self._shared.sampler, self._shared.recorder):
+                stack.push_async_callback(service.aclose)
             self._stack = stack.pop_all()
         return self
 
@@ -198,7 +199,7 @@ class Platform:
         other.settings = self.settings.changed(tenant=tenant)
         other._host = self  # noqa: SLF001 - another of the same class
         other._forget_database()  # noqa: SLF001 - the same
-        other._parts, other._stack = None, AsyncExitStack()  # noqa: SLF001 - the same
+        other._shared, other._stack = None, AsyncExitStack()  # noqa: SLF001 - the same
         return other
 
     # Collections.
@@ -236,10 +237,10 @@ class Platform:
         checked_neighbours(neighbours)
         kind = None if index is None else checked_choice("index", index, IndexKind)
         attribute_schema = AttributeSchema.checked(schema)
-        place = (self.database, self._tenant_id)
+        tenant = (self.database, self._tenant_id)
         if create:
             stored = await find_or_make(
-                *place,
+                *tenant,
                 name,
                 lambda: self._new_space(space),
                 language=language,
@@ -249,7 +250,7 @@ class Platform:
                 index_kind=kind or IndexKind.AUTO,
             )
         else:
-            stored = await find(*place, name)
+            stored = await find(*tenant, name)
         if attribute_schema is not None and stored.schema != attribute_schema:
             raise ConflictError(
                 f"collection {name!r:.80} was made with {'another' if stored.schema else 'no'} schema, which stays; "
@@ -302,9 +303,9 @@ class Platform:
         await self.accesses_counted()
         stored = await collection.refresh()
         has_embedder = stored.space is not None and self._has_embedder(stored.space)
-        place = (self.database, self._tenant_id, stored, checked_path(file))
+        source = (self.database, self._tenant_id, stored, checked_path(file))
         return await transfer.export_collection(
-            *place, records=records, now=self.now, has_embedder=has_embedder, advance=advance
+            *source, records=records, now=self.now, has_embedder=has_embedder, advance=advance
         )
 
     async def import_collection(
@@ -325,9 +326,14 @@ class Platform:
         check_functions(advance=advance)
         if name is not None:
             check_collection_name(name)
-        place = (self.database, self._tenant_id, checked_path(file))
+        tenant = (self.database, self._tenant_id)
         moved = await transfer.import_collection(
-            *place, name=name, has_embedder=self._has_embedder, own_vectors=own_vectors, advance=advance
+            *tenant,
+            checked_path(file),
+            name=name,
+            has_embedder=self._has_embedder,
+            own_vectors=own_vectors,
+            advance=advance,
         )
         if moved.has_records:
             await self._ensure_months()
@@ -388,9 +394,9 @@ class Platform:
         valid_events = timed(checked_events(events), self.now) if new else checked_events(events)
         if any(event.retrieval_id is not None for event in valid_events):
             await self.recorded()
-        place = (self.database, self._tenant_id)
+        tenant = (self.database, self._tenant_id)
         return await take_feedback(
-            *place, valid_events, self.now, key=api_key, call_key=call_key, observer=self.observer
+            *tenant, valid_events, self.now, key=api_key, call_key=call_key, observer=self.observer
         )
 
     async def outcome(
@@ -422,14 +428,14 @@ class Platform:
 
         Raises ``DatabaseError`` if the database is not available; the searches then continue to wait.
         """
-        await self._open_parts.recorder.recorded()
+        await self._open_services.recorder.recorded()
 
     async def accesses_counted(self) -> None:
         """Wait until every retrieval of memories so far is in their access counts.
 
         Raises ``DatabaseError`` if the database is not available; the counts then continue to wait.
         """
-        await self._open_parts.accesses.flush()
+        await self._open_services.accesses.flush()
 
     async def retrieval(self, retrieval_id: UUID | str, collection: str | None = None) -> RecordedRetrieval:
         """A recorded search: its request, its context, its answer, and the shown items.
@@ -649,15 +655,15 @@ class Platform:
     @property
     def recording(self) -> RecordingState:
         """The numbers of searches recorded since the platform was opened, still waiting, and lost."""
-        return self._open_parts.recorder.state
+        return self._open_services.recorder.state
 
-    # Parts.
+    # Services.
 
     @property
     def database(self) -> Database:
         """The open database. Raises ``InvalidRequestError`` before the platform is opened and after it is closed."""
         if self._database is None:
-            raise InvalidRequestError(_NOT_OPEN if self._parts is None else PLATFORM_CLOSED)
+            raise InvalidRequestError(_NOT_OPEN if self._shared is None else PLATFORM_CLOSED)
         return self._database
 
     @property
@@ -694,21 +700,21 @@ class Platform:
         return Workplace(self.database, self.settings, self._embedder_of_tenant, now=lambda: self.now)
 
     @property
-    def _open_parts(self) -> CollectionParts:
-        if self._parts is None:
+    def _open_services(self) -> SharedServices:
+        if self._shared is None:
             raise InvalidRequestError(_NOT_OPEN)
-        return self._parts
+        return self._shared
 
     def _has_embedder(self, space: StoredSpace) -> bool:
         return self._embedders.of(space, self.database, self._tenant_id, keep=False) is not None
 
-    def _make_parts(self, database: Database, calls: SharedCalls) -> CollectionParts:
-        place, settings = (database, self._tenant_id), self.settings
-        return CollectionParts(
+    def _make_services(self, database: Database, calls: SharedCalls) -> SharedServices:
+        tenant, settings = (database, self._tenant_id), self.settings
+        return SharedServices(
             database=database,
             tenant_id=self._tenant_id,
-            embedders=lambda space: self._embedders.of(space, *place),
-            decider=Decider(database=database, tenant_id=self._tenant_id, models=Models(*place)),
+            embedders=lambda space: self._embedders.of(space, *tenant),
+            decider=Decider(*tenant),
             llm_calls=calls,
             rewrites=RewriteCache(
                 database=database,
@@ -721,14 +727,14 @@ class Platform:
             clock=self._clock,
             wall_clock=self._wall_clock,
             chance=self._chance,
-            sampler=Sampler(*place, settings.recall_sample_rate, self._chance),
-            recorder=Recorder(*place, observer=self.observer),
-            accesses=AccessCounter(*place),
+            sampler=Sampler(*tenant, settings.recall_sample_rate, self._chance),
+            recorder=Recorder(*tenant, observer=self.observer),
+            accesses=AccessCounter(*tenant),
             observer=self.observer,
         )
 
     def _collection(self, stored: StoredCollection) -> Collection:
-        return Collection(CollectionHandle(self._open_parts, stored), self.workplace)
+        return Collection(CollectionHandle(self._open_services, stored), self.workplace)
 
     async def _job_target(self, name: str) -> JobTarget:
         check_collection_name(name)

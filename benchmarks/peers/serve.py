@@ -22,7 +22,6 @@ from corpora import Corpus
 from peers import PEERS
 from peers.contract import Peer
 
-
 _BACKGROUND_SECONDS = 2.0
 
 

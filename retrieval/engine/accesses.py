@@ -31,9 +31,6 @@ LINGER_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 5.0
 """The longest pause between attempts while the database is unreachable; each pause is twice the one before."""
 
-Add = Callable[[Database, int, Counts, Callable[[str], None]], Awaitable[None]]
-OutcomeOf = Callable[[Database, int, str], Awaitable[str]]
-
 
 @dataclass(slots=True)
 class _Batch:
@@ -49,8 +46,8 @@ class AccessCounter:
     database: Database
     tenant_id: int
     most_waiting: int = MOST_WAITING
-    add: Add = add_accesses
-    outcome: OutcomeOf = outcome_of
+    add: Callable[[Database, int, Counts, Callable[[str], None]], Awaitable[None]] = add_accesses
+    outcome: Callable[[Database, int, str], Awaitable[str]] = outcome_of
     uncounted: int = 0
     """Accesses that were not counted: there was no room, or the database stayed unreachable until the end."""
     _waiting: dict[tuple[int, str], Accesses] = field(default_factory=dict)

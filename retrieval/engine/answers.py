@@ -72,21 +72,21 @@ async def record_answer(
     notes: Sequence[str],
 ) -> UUID | None:
     """See ``Collection.record_answer``."""
-    parts = handle.parts
-    words, items = checked_words(query, parts.bounds), checked_shown(shown)
+    shared = handle.shared
+    words, items = checked_words(query, shared.bounds), checked_shown(shown)
     checked_context(context)
     name, note_texts = checked_origin(origin), checked_notes(notes)
     milliseconds = checked_number("retrieval_time_ms", retrieval_time_ms, sys.float_info.max)
     stored = await _last_state(handle)
     query_vector = None if vector is None else checked_query_vector(vector, stored)
-    about_vector = query_vector if about is None else checked_query_vector(about, stored)
-    if not handle.is_recorded or not is_sampled(stored.profile.recording, parts.chance):
+    about_vector = query_vector if about is None else checked_query_vector(about, stored, "about")
+    if not handle.is_recorded or not is_sampled(stored.profile.recording, shared.chance):
         return None
     if about_vector is None and words and (embedder := handle.embedder_of(stored)) is not None:
         about_vector = embedder.at_hand(words)  # None where the record would have to wait for an embedding
     cluster, model_version = await _learned_state(handle, stored, about_vector)
     answer = ComposedAnswer(
-        retrieval_id=uuid7(int(parts.wall_clock() * 1000), parts.chance),
+        retrieval_id=uuid7(int(shared.wall_clock() * 1000), shared.chance),
         collection_id=stored.collection_id,
         query=words,
         vector=query_vector,
@@ -100,9 +100,9 @@ async def record_answer(
         model_version=model_version,
     )
     if stored.profile.recording.wait:
-        [is_kept] = await parts.recorder.store([answer])
+        [is_kept] = await shared.recorder.store([answer])
     else:
-        is_kept = parts.recorder.offer(answer)
+        is_kept = shared.recorder.offer(answer)
     return answer.retrieval_id if is_kept else None
 
 
@@ -129,10 +129,10 @@ async def _learned_state(
     handle: CollectionHandle, stored: StoredCollection, vector: Vector | None
 ) -> tuple[int | None, int]:
     """The cluster of the vector, and the version of the model in use; None and 0 where they cannot be read."""
-    models = handle.parts.decider.models
+    decider = handle.shared.decider
     try:
-        model = await models.serving(stored, stored.profile.learned)
-        return await models.cluster(stored, vector), 0 if model is None else model.version
+        model = await decider.serving(stored, stored.profile.learned)
+        return await decider.cluster(stored, vector), 0 if model is None else model.version
     except DatabaseError as error:
         _log.info("a record of %s has no cluster and no model: %s", handle.name, error)
         return None, 0

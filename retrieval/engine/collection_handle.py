@@ -1,4 +1,4 @@
-"""A collection within one process: its state as last read, and the parts that its calls use."""
+"""A collection within one process: its state as last read, and the services that its calls use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from retrieval.domain.errors import (
     UnknownFieldError,
 )
 from retrieval.domain.observer import Observer
-from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.search.query import SearchBounds
 from retrieval.domain.search.reranking import Reranking
@@ -47,24 +47,22 @@ _MOST_ADVISED, _MOST_NAMES = 50_000, 100
 FRESH_SECONDS = 1.0
 """The time for which a handle uses the state last read; then it sees changes by other processes."""
 
-Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
-"""Returns the embedder of a space; None: the space has no embedder."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionParts:
-    """The parts that the calls about the collections of one platform share."""
+class SharedServices:
+    """The services that the calls about the collections of one platform share."""
 
     database: Database
     tenant_id: int
-    embedders: Embedders
+    embedders: Callable[[StoredSpace | None], CachedEmbedder | None]
+    """Returns the embedder of a space; None: the space has no embedder."""
     decider: Decider
     llm_calls: SharedCalls
     """Running calls of language models, shared by all callers with the same question."""
     rewrites: RewriteCache
     """The cache of rewrites: a language model is called once for each query."""
     reranker: Reranking
-    """Reranks where a profile asks for it."""
+    """Reranks the hits of profiles that rerank."""
     bounds: SearchBounds
     clock: Clock
     wall_clock: Clock
@@ -85,19 +83,19 @@ _Answer = TypeVar("_Answer")
 class CollectionHandle:
     """A collection within one process; the first argument of every call about the collection."""
 
-    def __init__(self, parts: CollectionParts, stored: StoredCollection) -> None:
-        self.parts = parts
-        self.database = parts.database
-        self.tenant_id = parts.tenant_id
+    def __init__(self, shared: SharedServices, stored: StoredCollection) -> None:
+        self.shared = shared
+        self.database = shared.database
+        self.tenant_id = shared.tenant_id
         self.stored = stored
         """The collection as last read."""
-        self.embedder = parts.embedders(stored.space)
+        self.embedder = shared.embedders(stored.space)
         self.is_recorded = True
         """Whether the handle's searches are recorded, counted and reported to the observer."""
         self.searcher: Searcher | None = None
         """The searcher of the last search, used again while the collection's state is the same."""
         self._narrowed: tuple[Profile, tuple[str, ...], Profile] | None = None
-        self._read_at = parts.clock()
+        self._read_at = shared.clock()
         self._reading: asyncio.Event | None = None
         self._on_replicas: dict[Database, CollectionHandle] = {}
         """The handles of the same collection on replicas."""
@@ -110,11 +108,11 @@ class CollectionHandle:
     @property
     def now(self) -> datetime:
         """The time of day, in UTC."""
-        return moment(self.parts.wall_clock())
+        return moment(self.shared.wall_clock())
 
     def embedder_of(self, stored: StoredCollection) -> CachedEmbedder | None:
         """The embedder for this state of the collection, whose space may differ from the last state's."""
-        return self.embedder if stored.space == self.stored.space else self.parts.embedders(stored.space)
+        return self.embedder if stored.space == self.stored.space else self.shared.embedders(stored.space)
 
     def unrecorded(self) -> CollectionHandle:
         """A handle of the same collection whose searches are not recorded."""
@@ -126,8 +124,8 @@ class CollectionHandle:
         """The handle of the collection on a replica; None where its searches would differ from the primary's."""
         handle = self._on_replicas.get(replica)
         if handle is None:
-            decider = replace(self.parts.decider, database=replica)
-            handle = CollectionHandle(replace(self.parts, database=replica, decider=decider), self.stored)
+            decider = replace(self.shared.decider, database=replica)
+            handle = CollectionHandle(replace(self.shared, database=replica, decider=decider), self.stored)
             handle._read_at = -math.inf
             self._on_replicas[replica] = handle
         state = _search_state(self.stored)
@@ -156,7 +154,7 @@ class CollectionHandle:
 
     async def fresh(self) -> StoredCollection:
         """The collection, read ``FRESH_SECONDS`` ago at most."""
-        if self.parts.clock() - self._read_at <= FRESH_SECONDS:
+        if self.shared.clock() - self._read_at <= FRESH_SECONDS:
             return self.stored
         return await self.refresh(older_than_seconds=FRESH_SECONDS)
 
@@ -184,7 +182,7 @@ class CollectionHandle:
     async def recorded(self) -> None:
         """Wait until the waiting searches are recorded; a handle that records nothing returns at once."""
         if self.is_recorded:
-            await self.parts.recorder.recorded()
+            await self.shared.recorder.recorded()
 
     def count_accesses(self, item_ids: Sequence[str]) -> None:
         """Count one access of each of these memories in the background, many in one statement.
@@ -192,16 +190,18 @@ class CollectionHandle:
         Items other than memories have no count. A handle that records nothing counts nothing.
         """
         if self.is_recorded:
-            self.parts.accesses.count(self.stored.collection_id, item_ids, self.now)
+            self.shared.accesses.count(self.stored.collection_id, item_ids, self.now)
 
-    async def filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
-        """The collection and the parsed filter, after checking that the filter's fields exist."""
-        condition, stored = await parsed_filter(where, self.parts.bounds), await self.fresh()
+    async def filtered(
+        self, where: Where | Filter | None, *, also: Field | None = None
+    ) -> tuple[StoredCollection, Filter | None]:
+        """The collection and the parsed filter, after checking that its fields, and ``also``, exist."""
+        condition, stored = await parsed_filter(where, self.shared.bounds), await self.fresh()
         try:
-            check_condition(condition, stored)
+            check_condition(condition, stored, also=also)
         except UnknownFieldError:
             stored = await self.with_existing_fields()
-            check_condition(condition, stored)
+            check_condition(condition, stored, also=also)
         return stored, condition
 
     def narrowed(self, whole: Profile, legs: tuple[str, ...]) -> Profile:
@@ -212,16 +212,16 @@ class CollectionHandle:
         return self._narrowed[2]
 
     def _is_fresh(self, seconds: float) -> bool:
-        return self.parts.clock() - self._read_at <= seconds
+        return self.shared.clock() - self._read_at <= seconds
 
     async def _read_again(self) -> StoredCollection:
         stored = await find_collection(self.database, self.tenant_id, self.name, self.stored)
         if stored is None:
             raise UnknownCollectionError(f"collection {self.name!r} was removed; make it again to use it")
         if stored.space != self.stored.space:
-            self.embedder = self.parts.embedders(stored.space)
+            self.embedder = self.shared.embedders(stored.space)
         self.stored = stored
-        self._read_at = self.parts.clock()
+        self._read_at = self.shared.clock()
         return stored
 
     async def check_exists(self, error: DatabaseError, collection_id: int) -> None:
@@ -244,7 +244,7 @@ def checks_existence(
 
     @wraps(call)
     async def checked(handle: CollectionHandle, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
-        collection_id, recorder = handle.stored.collection_id, handle.parts.recorder
+        collection_id, recorder = handle.stored.collection_id, handle.shared.recorder
         recorder.begin_call()
         try:
             return await call(handle, *args, **kwargs)
@@ -288,6 +288,6 @@ def from_a_replica(
 
 
 def _search_state(stored: StoredCollection) -> tuple[object, ...]:
-    """The parts of a collection's state whose change affects the next search."""
+    """The facts about a collection whose change affects the next search."""
     learned = (stored.model_version, stored.clustered_at)
     return (stored.collection_id, stored.profile_version, stored.space, stored.filterable, *learned)

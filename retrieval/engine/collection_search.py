@@ -12,7 +12,7 @@ from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_co
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidates import SpaceMovedError
 from retrieval.adapters.store.search.words import beginnings_of, marked_texts
-from retrieval.domain.checks import check_flags, checked_limit, checked_list, checked_whole
+from retrieval.domain.checks import checked_limit, checked_list, checked_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -28,7 +28,6 @@ from retrieval.domain.words import usual_form
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
 from retrieval.engine.conditions import parsed_filter
 from retrieval.engine.correction import corrected_query
-from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,
     SearchRequest,
@@ -63,11 +62,9 @@ async def search(
 ) -> SearchResult:
     """See ``Collection.search``; ``options`` go to ``checked_request`` unchanged."""
     checked_context(context)
-    if typos is not False:
-        check_flags(typos=typos)
     size = None if snippet is None else checked_whole("snippet", snippet, SMALLEST, LARGEST)
     counted = {} if isinstance(facets, tuple) and not facets else await _counted_fields(handle, facets)
-    stored, bounds = await handle.fresh(), handle.parts.bounds
+    stored, bounds = await handle.fresh(), handle.shared.bounds
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = None if prefer is None else await _parsed_preferred(prefer, bounds)
@@ -113,7 +110,7 @@ async def search_each(
 ) -> list[SearchResult]:
     """See ``Collection.search_each``; ``options`` go to ``checked_requests`` unchanged."""
     checked_context(context)
-    stored, bounds = await handle.fresh(), handle.parts.bounds
+    stored, bounds = await handle.fresh(), handle.shared.bounds
     condition, chosen = await parsed_filter(where, bounds), _call_profile(handle, stored, legs, profile)
     note = _wordless_note(syntax=options.get("syntax", True))
     requests = await aside(
@@ -143,7 +140,7 @@ async def preview(
     """See ``Collection.preview``; ``options`` go to ``search`` unchanged."""
     from retrieval.domain.search.preview import checked_profiles, preview_of
 
-    profiles, condition = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
+    profiles, condition = checked_profiles(profiles), await parsed_filter(where, handle.shared.bounds)
     asked = partial(search, handle.unrecorded(), query, where=condition, context=context, **options)
     results = [(name, profile, await asked(profile=profile)) for name, profile in profiles.items()]
     is_long = sum(len(result) for _, _, result in results) >= LONG
@@ -163,7 +160,7 @@ async def leg_rankings(
 
     If both the dense and the lexical leg run, each also ranks the other's candidates by its own score.
     """
-    stored, bounds = await handle.fresh(), handle.parts.bounds
+    stored, bounds = await handle.fresh(), handle.shared.bounds
     profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
     condition = await parsed_filter(where, bounds)
     request = checked_request(query, limit=depth, condition=condition, profile=profile, syntax=False, bounds=bounds)
@@ -188,7 +185,7 @@ async def _with_snippets(
 
 async def parts_of(handle: CollectionHandle, query: str, hit: Hit) -> Callable[[int], str]:
     """The function that returns a part of a hit's text of the given length, the part with most words of the query."""
-    stored, request = await handle.fresh(), checked_request(query, bounds=handle.parts.bounds)
+    stored, request = await handle.fresh(), checked_request(query, bounds=handle.shared.bounds)
     words = with_synonyms(request.query, stored.profile.synonyms)
     marked = await marked_texts(handle.database, handle.tenant_id, stored, words, [hit.item_id])
     text = marked.get(hit.item_id, hit.body[:READ])
@@ -230,8 +227,7 @@ async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dic
     for number, name in enumerate(names):
         try:
             fields[name] = counted_field(name)
-            if fields[name].is_attribute:
-                await with_field(handle, await handle.fresh(), fields[name])
+            await handle.filtered(None, also=fields[name])
         except InvalidRequestError as error:
             error.place = ("facets", number)
             raise
@@ -257,7 +253,7 @@ async def _with_facets(
 @from_a_replica
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
-    stored, bounds = await handle.fresh(), handle.parts.bounds
+    stored, bounds = await handle.fresh(), handle.shared.bounds
     checked_limit(limit, _MOST_COMPLETIONS)
     condition = await parsed_filter(where, bounds)
     if not text.strip():
@@ -277,10 +273,10 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
 async def _explained(
     handle: CollectionHandle, requests: Sequence[SearchRequest], results: list[SearchResult]
 ) -> list[SearchResult]:
-    """The results; those without hits get the reasons. Unrecorded searches get none, because nobody reads them."""
+    """The results, those without hits with the reasons. Unrecorded searches, made to measure, get none."""
     unexplained = {
-        place: request.condition
-        for place, (request, result) in enumerate(zip(requests, results, strict=True))
+        position: request.condition
+        for position, (request, result) in enumerate(zip(requests, results, strict=True))
         if not (result.hits or result.why_no_hits or (request.after is not None and request.after.passed))
     }
     if not unexplained or not handle.is_recorded:
@@ -289,8 +285,8 @@ async def _explained(
 
     why = await reasons(handle, unexplained.values())
     return [
-        replace(result, why_no_hits=why[unexplained[place]]) if place in unexplained else result
-        for place, result in enumerate(results)
+        replace(result, why_no_hits=why[unexplained[position]]) if position in unexplained else result
+        for position, result in enumerate(results)
     ]
 
 
@@ -331,20 +327,20 @@ async def _with_current(
 def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:
     if handle.searcher is not None and handle.searcher.collection is stored:
         return handle.searcher
-    parts, is_recorded = handle.parts, handle.is_recorded
+    shared, is_recorded = handle.shared, handle.is_recorded
     handle.searcher = Searcher(
-        database=parts.database,
-        tenant_id=parts.tenant_id,
+        database=shared.database,
+        tenant_id=shared.tenant_id,
         collection=stored,
         embedder=handle.embedder_of(stored),
-        sampler=parts.sampler if is_recorded else None,
-        recorder=parts.recorder if is_recorded else None,
-        decider=parts.decider,
-        reranker=parts.reranker,
-        observer=parts.observer if is_recorded else None,
-        chance=parts.chance,
-        clock=parts.clock,
-        wall_clock=parts.wall_clock,
+        sampler=shared.sampler if is_recorded else None,
+        recorder=shared.recorder if is_recorded else None,
+        decider=shared.decider,
+        reranker=shared.reranker,
+        observer=shared.observer if is_recorded else None,
+        chance=shared.chance,
+        clock=shared.clock,
+        wall_clock=shared.wall_clock,
     )
     return handle.searcher
 

@@ -71,11 +71,15 @@ async def _parse(where: Where | Filter, most: int) -> Filter | None:
 def check_condition(condition: Filter | None, stored: StoredCollection, *, also: Field | None = None) -> None:
     """Check a filter, and the field ``also``, against the collection's attributes.
 
-    Raises ``UnknownFieldError``, ``IncomparableValueError`` or ``InvalidFilterError``.
+    Raises ``UnknownFieldError``, ``InvalidFilterError``, and ``IncomparableValueError`` for a comparison by order with
+    a value of another type than the items' values.
     """
     if stored.documents:  # an empty collection has no known fields, and no hits
         check_fields(condition, stored.attributes, also=also)
-        check_orders(condition, stored.attributes)
+        for field, values, ordered in filters.compared_values(condition):
+            kinds = [kind for kind in TYPE_NAMES if kind in stored.attributes.get(field.name, ())]
+            if ordered and kinds and json_type(values[0]) not in kinds:
+                raise _of_field(field.name, IncomparableValueError(_order_message(field.name, values[0], kinds)))
     check_filter(condition, stored.filterable)
 
 
@@ -108,17 +112,6 @@ _MOST_COMPARED = 1000
 
 _SEARCHED_FIELDS = frozenset({"title", "text", "body"})
 _IN_THE_QUERY = "{0!r} is searched, not filtered; write its words in the query, in quotation marks to demand them"
-
-
-def check_orders(condition: Filter | None, types: Mapping[str, Collection[str]]) -> None:
-    """Raise ``IncomparableValueError`` for a comparison by order with a value of another type, which finds no item.
-
-    ``types``: the JSON types of the items' values, by attribute.
-    """
-    for field, values, ordered in filters.compared_values(condition):
-        kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())]
-        if ordered and kinds and json_type(values[0]) not in kinds:
-            raise _of_field(field.name, IncomparableValueError(_order_message(field.name, values[0], kinds)))
 
 
 def order_notes(

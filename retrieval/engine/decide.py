@@ -78,13 +78,14 @@ class _Facts:
     buckets: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False)
 class Decider:
-    """Decides the order and the slots of hits by the learned models of one tenant's collections."""
+    """Decides the order and the slots of hits by the models of one tenant's collections, which it caches."""
 
     database: Database
     tenant_id: int
-    models: Models
+    _models: OrderedDict[tuple[int, int], LearnedModel | None] = field(default_factory=OrderedDict)
+    _centroids: OrderedDict[tuple[int, int, datetime], Vectors | None] = field(default_factory=OrderedDict)
 
     async def decide(
         self,
@@ -109,9 +110,40 @@ class Decider:
             is_long=sum(len(request.ranked) for request in requests) >= LONG,
         )
 
+    async def model(self, collection_id: int, version: int) -> LearnedModel | None:
+        """That version of the model; None for version 0, or for a version that no longer exists."""
+        if not version:
+            return None
+        from retrieval.adapters.store.learning.models import read_definition
+
+        async def read() -> LearnedModel | None:
+            stored = await read_definition(CollectionPlace(self.database, self.tenant_id, collection_id), version)
+            return None if stored is None else readable_model(version, stored)
+
+        return await _cached(self._models, (collection_id, version), read)
+
+    async def serving(self, collection: StoredCollection, learned: Learned) -> LearnedModel | None:
+        """The collection's model, if the profile uses it; None: relevance alone counts."""
+        if learned.is_off:
+            return None
+        model = await self.model(collection.collection_id, collection.model_version)
+        return model if model is not None and model.serves(learned) else None
+
+    async def cluster(self, collection: StoredCollection, vector: Vector | None) -> int | None:
+        """The cluster of a query's vector; None: the query has no vector, or there are no clusters."""
+        if vector is None or collection.clustered_at is None or collection.space is None:
+            return None
+        from retrieval.adapters.store.learning.clusters import read_centroids
+        from retrieval.learning.clusters import nearest
+
+        place = CollectionPlace(self.database, self.tenant_id, collection.collection_id)
+        key = (collection.collection_id, collection.space.space_id, collection.clustered_at)
+        centroids = await _cached(self._centroids, key, partial(read_centroids, place, collection.space.space_id))
+        return None if centroids is None else int(nearest(vector[None, :], centroids)[0])
+
     async def _facts(self, collection: StoredCollection, request: DecisionRequest) -> _Facts:
-        cluster = await self.models.cluster(collection, request.about)
-        model = await self.models.serving(collection, request.profile.learned)
+        cluster = await self.cluster(collection, request.about)
+        model = await self.serving(collection, request.profile.learned)
         return _Facts(cluster, model, request.context.buckets(cluster))
 
     def _statements(
@@ -212,12 +244,12 @@ def _decide(rows: Sequence[Sequence[Row]], request: DecisionRequest, facts: _Fac
         weights=facts.model.stack.weights if learned.combination is Combination.LOGIT_STACK else {},
         signals={**record.signals, **signals},
     )
-    places = dict(zip(item_ids, count(), strict=False))
+    positions = dict(zip(item_ids, count(), strict=False))
     return Decision(
-        ranked=[Fused(item_ids[place], rescored.scores[place], ()) for place in order],
-        candidates=[contenders[place] for place in order] if contenders else (),
+        ranked=[Fused(item_ids[position], rescored.scores[position], ()) for position in order],
+        candidates=[contenders[position] for position in order] if contenders else (),
         record=record,
-        explain=lambda item_id: rescored.fused(pool, places[item_id]),
+        explain=lambda item_id: rescored.fused(pool, positions[item_id]),
     )
 
 
@@ -246,49 +278,8 @@ MOST_CACHED = 64
 """The most collections whose models and centroids a process caches."""
 
 
-@dataclass(slots=True)
-class Models:
-    """The models and centroids of a tenant's collections, cached."""
-
-    database: Database
-    tenant_id: int
-    _models: OrderedDict[tuple[int, int], LearnedModel | None] = field(default_factory=OrderedDict)
-    _centroids: OrderedDict[tuple[int, int, datetime], Vectors | None] = field(default_factory=OrderedDict)
-
-    async def model(self, collection_id: int, version: int) -> LearnedModel | None:
-        """That version of the model; None for version 0, or for a version that no longer exists."""
-        if not version:
-            return None
-        from retrieval.adapters.store.learning.models import read_definition
-
-        async def read() -> LearnedModel | None:
-            stored = await read_definition(CollectionPlace(self.database, self.tenant_id, collection_id), version)
-            return None if stored is None else readable_model(version, stored)
-
-        return await _cached(self._models, (collection_id, version), read)
-
-    async def serving(self, collection: StoredCollection, learned: Learned) -> LearnedModel | None:
-        """The collection's model, if the profile uses it; None: relevance alone counts."""
-        if learned.is_off:
-            return None
-        model = await self.model(collection.collection_id, collection.model_version)
-        return model if model is not None and model.serves(learned) else None
-
-    async def cluster(self, collection: StoredCollection, vector: Vector | None) -> int | None:
-        """The cluster of a query's vector; None: the query has no vector, or there are no clusters."""
-        if vector is None or collection.clustered_at is None or collection.space is None:
-            return None
-        from retrieval.adapters.store.learning.clusters import read_centroids
-        from retrieval.learning.clusters import nearest
-
-        place = CollectionPlace(self.database, self.tenant_id, collection.collection_id)
-        key = (collection.collection_id, collection.space.space_id, collection.clustered_at)
-        centroids = await _cached(self._centroids, key, partial(read_centroids, place, collection.space.space_id))
-        return None if centroids is None else int(nearest(vector[None, :], centroids)[0])
-
-
 def readable_model(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
-    """The model; None: another release made it, so that searches go on by relevance alone."""
+    """The model; None: another release made it, and searches rank by relevance alone."""
     from retrieval.learning.learned_model import LearnedModel
 
     try:

@@ -46,9 +46,7 @@ async def take_feedback(
 ) -> FeedbackReport:
     """Store all events or none, and call the observer.
 
-    ``key`` is the API key of the request; ``call_key`` is the same in all repetitions of the call, whose events then
-    count once.
-
+    ``key``: the API key of the request. ``call_key``: the same in all repetitions of a call, whose events count once.
     Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` with the first unknown name,
     and ``InvalidRequestError`` for an event in the future, more than 10,000 events, or an event that names an actor
     although the key may not.
@@ -90,8 +88,8 @@ async def _record(
             if key is not None and not key.may_name_actors:
                 sent = await _attribute(database, tenant_id, events, key)
             report, refused = await record_feedback(database, tenant_id, sent, now, key_id=key_id, call_key=call_key)
-            for place, reason in refused.items():
-                raise refusal(reason, sent[place])
+            for position, reason in refused.items():
+                raise refusal(reason, sent[position])
         except UnknownRetrievalError:
             # Another process may have answered the search, and stores its record in a moment.
             if (pause := next(pauses, None)) is None:
@@ -122,21 +120,21 @@ async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedba
 async def take_valid_feedback(
     database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime
 ) -> tuple[FeedbackReport, list[tuple[int, RetrievalError]]]:
-    """Store the valid events; also returns the places of the others, from 0, each with its error."""
+    """Store the valid events; also returns the positions of the others, from 0, each with its error."""
     refused: list[tuple[int, RetrievalError]] = []
-    places = []
-    for place, event in enumerate(events):
+    positions = []
+    for position, event in enumerate(events):
         try:
             check_not_ahead(event, now)
         except InvalidRequestError as error:
-            refused.append((place, error))
+            refused.append((position, error))
         else:
-            places.append(place)
-    if not places:
+            positions.append(position)
+    if not positions:
         return FeedbackReport(), refused
-    valid = [events[place] for place in places]
+    valid = [events[position] for position in positions]
     report, problems = await record_feedback(database, tenant_id, valid, now, skip_refused=True)
-    refused += [(places[place], refusal(reason, valid[place])) for place, reason in problems.items()]
+    refused += [(positions[position], refusal(reason, valid[position])) for position, reason in problems.items()]
     return report, sorted(refused, key=lambda pair: pair[0])
 
 
@@ -171,8 +169,8 @@ def checked_events(events: Iterable[Feedback]) -> list[Feedback]:
 def timed(events: Sequence[Feedback], now: datetime) -> list[Feedback]:
     """The events, each with a time: the present, in their order, for those without one."""
     return [
-        event if event.at is not None else replace(event, at=now + timedelta(microseconds=place))
-        for place, event in enumerate(events)
+        event if event.at is not None else replace(event, at=now + timedelta(microseconds=position))
+        for position, event in enumerate(events)
     ]
 
 

@@ -65,16 +65,16 @@ async def interleave(
     **options: Any,
 ) -> SearchResult:
     """See ``Collection.interleave``; ``options`` go to ``checked_request`` unchanged."""
-    parts = handle.parts
-    condition = await parsed_filter(where, parts.bounds)
-    request = checked_request(query, condition=condition, bounds=parts.bounds, **options)
+    shared = handle.shared
+    condition = await parsed_filter(where, shared.bounds)
+    request = checked_request(query, condition=condition, bounds=shared.bounds, **options)
     place = await handle.place()
     (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
     check_draft(request.limit)
     asked = partial(search, handle, query, where=condition, context=context, **options)
     first, second = [await asked(profile=profile) for profile in (first_profile, second_profile)]
-    seed = parts.chance.getrandbits(63)
-    retrieval_id = uuid7(int(parts.wall_clock() * 1000), parts.chance)
+    seed = shared.chance.getrandbits(63)
+    retrieval_id = uuid7(int(shared.wall_clock() * 1000), shared.chance)
     drafted = team_draft(_item_ids(first), _item_ids(second), request.limit, np.random.default_rng(seed))
     # The two searches ran one after the other.
     stages = {**first.timings_ms, **second.timings_ms}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning import feedback as stored_feedback
 from retrieval.adapters.store.learning import models as stored_models
 from retrieval.adapters.store.learning.arms import Decay, read_arms, set_decay
@@ -17,9 +15,6 @@ from retrieval.domain.search.filters import Filter, Where
 from retrieval.domain.search.profile import MAX_VERSION
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.request import checked_item_ids, checked_query_vector, checked_words
-
-if TYPE_CHECKING:
-    from retrieval.learning.learned_model import LearnedModel
 
 
 async def standings_where(handle: CollectionHandle, where: Where | Filter) -> list[Standing]:
@@ -48,13 +43,13 @@ async def expectations(
 
     keys, stored = checked_item_ids(item_ids), await handle.fresh()
     query_vector = None if vector is None else checked_query_vector(vector, stored)
-    words = checked_words(query, handle.parts.bounds)
+    words = checked_words(query, handle.shared.bounds)
     checked = checked_relevance({} if relevance is None else relevance)
-    model = await model_in_use(handle, stored)
+    model = await handle.shared.decider.serving(stored, stored.profile.learned)
     if model is not None and query_vector is None and words and stored.clustered_at is not None:
         embedder = handle.embedder_of(stored)
         query_vector = None if embedder is None else await embedder.embed_query(words)
-    buckets = checked_context(context).buckets(await handle.parts.decider.models.cluster(stored, query_vector))
+    buckets = checked_context(context).buckets(await handle.shared.decider.cluster(stored, query_vector))
     arms = await read_arms(handle.place_of(stored), item_ids=keys, buckets=buckets, now=handle.now)
     if model is None:
         counts = {item_id: item.anywhere for item_id, item in arms.items()}
@@ -62,14 +57,10 @@ async def expectations(
     return predicted(model, stored.profile.learned, buckets, list(arms.values()), checked)
 
 
-async def model_in_use(handle: CollectionHandle, stored: StoredCollection) -> LearnedModel | None:
-    """The model that searches by the collection's profile use; None: no model."""
-    return await handle.parts.decider.models.serving(stored, stored.profile.learned)
-
-
 async def is_trained(handle: CollectionHandle) -> bool:
     """True if searches by the collection's profile use a learned model."""
-    return await model_in_use(handle, await handle.fresh()) is not None
+    stored = await handle.fresh()
+    return await handle.shared.decider.serving(stored, stored.profile.learned) is not None
 
 
 async def count_verdicts(handle: CollectionHandle, *, domain: str | None = None, at_most: int) -> int:

@@ -56,13 +56,13 @@ _TUNED = {
 }
 
 _NOT_ENGLISH = replace(_UNTUNED, legs={"dense": 0.2, "lexical": 0.8}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
-"""For texts that the tuned model hardly knows: what resembles the best hit for it is as good as chance."""
+"""For texts that the model was not trained on: likeness to the best hit says nothing there, so nothing is refined."""
 
 
 def default_profile(space: EmbeddingSpace | None, language: str = "english") -> Profile:
     """The space's tuned profile; for any other space both legs have the same weight, by rank (RRF, k = 60).
 
-    ``language``: the collection's text search configuration; the tuned model knows English only.
+    ``language``: the collection's text search configuration; the tuned model is trained on English only.
     """
     if space is None or (tuned := _TUNED.get((space.provider, space.model))) is None:
         return _UNTUNED
@@ -300,10 +300,9 @@ SCORED_BOTH_WAYS = frozenset({LegName.DENSE, LegName.LEXICAL})
 def make_plan(
     collection: StoredCollection, request: SearchRequest, why_no_vector: str | None = None, *, is_final: bool = True
 ) -> SearchPlan:
-    """Choose the legs that can run and the way of the dense leg.
+    """Choose the legs that can run and the way of the dense leg. Raises ``InvalidRequestError`` if no leg can run.
 
     ``why_no_vector``: None if there is a query vector. ``is_final``: as in the plan.
-    Raises ``InvalidRequestError`` if no leg of the profile can run.
     """
     profile = request.profile or collection.profile
     legs, notes = _legs(profile, request, why_no_vector)

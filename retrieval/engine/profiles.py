@@ -7,10 +7,7 @@ from retrieval.domain.checks import check_text, checked_limit, is_whole
 from retrieval.domain.errors import Advice, NotFoundError
 from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.request import check_profile
-
-MOST_LISTED = 1000
-"""The most versions that one call lists."""
+from retrieval.engine.request import MAX_LIMIT, check_profile
 
 MAX_NOTE = 10_000
 """The most characters of a profile's note."""
@@ -18,7 +15,7 @@ MAX_NOTE = 10_000
 
 async def profiles(handle: CollectionHandle, limit: int) -> list[StoredProfile]:
     """See ``Collection.profiles``."""
-    checked_limit(limit, MOST_LISTED)
+    checked_limit(limit, MAX_LIMIT)
     return await stored_collections.latest_profiles(await handle.place(), limit)
 
 

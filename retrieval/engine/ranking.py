@@ -163,7 +163,7 @@ ONE_LEG = "none"
 _SEVERAL = 2
 
 ROUNDING = 1e-12
-"""The largest rounding error of a sum that equals the least score."""
+"""The largest rounding error of a sum: a score within it of the least score counts."""
 
 
 def with_refining(results: LegResults, profile: Profile) -> LegResults:
@@ -228,8 +228,8 @@ def merged(each: Sequence[LegResults], *preferred: Sequence[LegResults]) -> LegR
         return each[0]
     first, *others = each
     named = [(f":{number}", legs) for number, legs in enumerate(others, 1)]
-    for place, narrowed in enumerate(preferred, 1):
-        suffix = PREFERRED if place == 1 else f"{PREFERRED}:{place}"
+    for order, narrowed in enumerate(preferred, 1):
+        suffix = PREFERRED if order == 1 else f"{PREFERRED}:{order}"
         named += [(f":{number}{suffix}" if number else suffix, part) for number, part in enumerate(narrowed)]
     rankings = dict(first.rankings)
     for suffix, legs in named:
@@ -257,7 +257,7 @@ def _all_vectors(each: Sequence[LegResults]) -> PoolVectors:
         return NO_VECTORS
     item_ids = [item_id for vectors in parts for item_id in vectors.row_of]
     rows = np.concatenate([vectors.rows for vectors in parts])
-    return PoolVectors(rows, {item_id: place for place, item_id in enumerate(item_ids)})
+    return PoolVectors(rows, {item_id: row for row, item_id in enumerate(item_ids)})
 
 
 def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list[Fused]:
@@ -324,12 +324,12 @@ def hits(
     """
     is_fused = len(results.rankings) > 1 or profile.signals
     fused_by = ", ".join((profile.fusion.kind.value if is_fused else ONE_LEG, *later))
-    places = {place.item_id: (place.slot, place.propensity) for place in slate}
+    slots = {placed.item_id: (placed.slot, placed.propensity) for placed in slate}
     shown = []
     for rank, (item_id, score, contributions) in enumerate(ranked, 1):
         values = dict(zip(HIT_COLUMNS, columns[item_id], strict=True))
         values["tags"] = tuple(values["tags"])
-        slot, propensity = places.get(item_id, _BY_SCORE)
+        slot, propensity = slots.get(item_id, _BY_SCORE)
         shown.append(
             Hit(
                 item_id=item_id,

@@ -22,10 +22,9 @@ from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import RetrievalSummary
 from retrieval.domain.records.retrieval_id import checked_id
-from retrieval.domain.search.filters import Field, Filter, Where, parse_field
+from retrieval.domain.search.filters import Filter, Where, parse_field
 from retrieval.domain.search.query import SearchBounds, wording
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.conditions import check_fields
 from retrieval.engine.request import MAX_LIMIT, NO_SPACE, checked_item_ids, checked_words
 
 MAX_PAGE, MAX_LISTED, MAX_BATCH = 1000, 10_000, 10_000
@@ -41,8 +40,8 @@ async def page(
     checked_limit(limit, MAX_PAGE)
     [start] = checked_item_ids([after])
     stored, condition = await handle.filtered(where)
-    place = (handle.database, handle.tenant_id, stored)
-    return list(map(stored_from_row, await rows_after(*place, condition, STORED_COLUMNS, after=start, limit=limit)))
+    corpus = (handle.database, handle.tenant_id, stored)
+    return list(map(stored_from_row, await rows_after(*corpus, condition, STORED_COLUMNS, after=start, limit=limit)))
 
 
 async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:
@@ -85,8 +84,7 @@ async def paths(
     if depth is not None:
         checked_limit(depth, _LARGEST, least=0, name="depth")
     field = parse_field(f"attributes.{name}")
-    stored, condition = await handle.filtered(where)
-    stored = await with_field(handle, stored, field)
+    stored, condition = await handle.filtered(where, also=field)
     return await lists_under(
         handle.database, handle.tenant_id, stored, field.name, condition, depth=depth, limit=limit, offset=offset
     )
@@ -97,9 +95,7 @@ async def value_counts(
 ) -> list[ValueCount]:
     """See ``Collection.value_counts``."""
     counted = counted_field(field)
-    stored, condition = await handle.filtered(where)
-    if counted.is_attribute:
-        stored = await with_field(handle, stored, counted)
+    stored, condition = await handle.filtered(where, also=counted)
     return await collection_facts.value_counts(handle.database, handle.tenant_id, stored, counted, condition)
 
 
@@ -111,11 +107,11 @@ async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: Tex
     embedder = handle.embedder_of(stored)
     if stored.space is None or embedder is None:
         raise InvalidRequestError(f"collection {handle.name!r} has no embedder: {NO_SPACE}")
-    words = _checked_queries("queries" if role is TextRole.QUERY else "texts", queries, handle.parts.bounds)
+    words = _checked_queries("queries" if role is TextRole.QUERY else "texts", queries, handle.shared.bounds)
     if not words:
         return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
     if role is TextRole.DOCUMENT:
-        return await embedder.embed_documents(words, [f"text {place}" for place in range(1, len(words) + 1)])
+        return await embedder.embed_documents(words, [f"text {number}" for number in range(1, len(words) + 1)])
     return np.stack(await embedder.embed_queries(words))
 
 
@@ -181,15 +177,6 @@ async def retrievals(
 def _check_part(limit: int, offset: int) -> None:
     checked_limit(limit, MAX_LISTED, least=0)
     checked_limit(offset, _LARGEST, least=0, name="offset")
-
-
-async def with_field(handle: CollectionHandle, stored: StoredCollection, field: Field) -> StoredCollection:
-    """The collection, read again if no item had the attribute. Raises ``UnknownFieldError`` if none has it now."""
-    if field.name not in stored.attributes:
-        stored = await handle.with_existing_fields()
-        if stored.documents:
-            check_fields(None, stored.attributes, also=field)
-    return stored
 
 
 def _checked_queries(name: str, queries: object, bounds: SearchBounds) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -32,25 +32,18 @@ from retrieval.engine.ranking import bests_of, ranked_scores, signals_of
 from retrieval.engine.request import SearchRequest, checked_preferred
 
 
-class RequestValues(NamedTuple):
-    """A request as the values of the columns that store it."""
+def recorded_request(request: SearchRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The filter as a mapping, empty without one, and the request without its words and vector, as plain JSON values.
 
-    condition: dict[str, Any]
-    """The filter as a mapping; empty: no filter."""
-    request: dict[str, Any]
-    """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
-    ``is_whole``: whether the filters could be serialized, ``rewrites``, ``preferred`` (a list if there are several),
-    ``entities``, ``tags``, ``as_of``, and the values of ``PLAIN``; if the caller gave ``about``, its numbers with four
-    digits; if a reranker answered, its name as ``reranker``; if the caller gave a vector, its ``space_id``."""
-
-
-def recorded_request(request: SearchRequest) -> RequestValues:
-    """The request without its words and its vector, which have their own columns."""
+    The request has ``is_whole``: whether the filters could be serialized. ``preferred`` is a list if there are several.
+    If the caller gave ``about``, it has its numbers with four digits. The record adds the ``reranker`` that answered,
+    and the ``space_id`` of a caller's vector.
+    """
     condition, phrases, excluded = _split_condition(request.condition)
     mapping, preferred = _mapping(condition), [_mapping(filter_) for filter_ in request.preferred]
-    return RequestValues(
-        condition=mapping or {},
-        request={
+    return (
+        mapping or {},
+        {
             "limit": request.limit,
             "group_by": None if request.group_by is None else field_name(request.group_by),
             "prefixes": list(request.prefixes),
@@ -71,7 +64,7 @@ def recorded_request(request: SearchRequest) -> RequestValues:
 
 def request_of(recorded: RecordedSearch) -> SearchRequest | None:
     """The recorded request; None where its filter could not be serialized."""
-    request = recorded.request
+    request, preferred = recorded.request, recorded.request["preferred"]
     if not request["is_whole"]:
         return None
     return SearchRequest(
@@ -83,7 +76,7 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
         group_by=None if request["group_by"] is None else parse_field(request["group_by"]),
         prefixes=tuple(request["prefixes"]),
         rewrites=tuple(request["rewrites"]),
-        preferred=checked_preferred(request["preferred"]),
+        preferred=checked_preferred(list(map(parse_where, preferred if isinstance(preferred, list) else [preferred]))),
         entities=frozenset((kind, entity_id) for kind, entity_id in request["entities"]),
         tags=frozenset(request["tags"]),
         as_of=None if request["as_of"] is None else datetime.fromisoformat(request["as_of"]),
@@ -183,7 +176,38 @@ class AnsweredSearch:
 
     def record(self) -> SearchRecord:
         """The complete record of the search."""
-        return record(self)
+        decision, leg_results = self.decision, self.leg_results
+        retrieved_at = time_of(self.retrieval_id)
+        condition, request = recorded_request(self.request)
+        if self.reranked is not None:
+            request["reranker"] = self.reranked.reranker
+        if self.request.vector is not None or self.request.about is not None:
+            request["space_id"] = self.plan.request.space_id
+        vector = self.query.vector if self.request.vector is not None else None
+        pool = ranked_scores(leg_results, self.plan.profile, self.plan.profile.recording.pool)
+        return SearchRecord(
+            collection_id=self.collection_id,
+            retrieval_id=self.retrieval_id,
+            retrieved_at=retrieved_at,
+            cluster=decision.cluster,
+            query=self.request.query,
+            vector=None if vector is None else vector.tolist(),
+            condition=condition,
+            request=search_record.unusual(request),
+            profile_version=self.profile_version or 0,
+            model_version=decision.model_version,
+            policy=decision.policy,
+            statistics_at=decision.statistics_at or retrieved_at,
+            seed=self.seed,
+            eligible=decision.eligible,
+            path=leg_results.path.value,
+            notes=self.plan.notes,
+            timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != search_record.TOTAL},
+            retrieval_time_ms=self.timings_ms[search_record.TOTAL],
+            **search_record.context_columns(self.context),
+            **_pool(pool, self),
+            **_shown(pool, self),
+        )
 
     def encoded_record(self) -> AnsweredSearch | EncodedRecord:
         """The record encoded as a row, which takes less memory; ``self`` where it cannot be encoded."""
@@ -207,48 +231,12 @@ Recordable = AnsweredSearch | ComposedAnswer | EncodedRecord
 """What the recorder stores."""
 
 
-def record(answered: AnsweredSearch) -> SearchRecord:
-    """The complete record of a search."""
-    decision, leg_results = answered.decision, answered.leg_results
-    retrieved_at = time_of(answered.retrieval_id)
-    condition, request = recorded_request(answered.request)
-    if answered.reranked is not None:
-        request["reranker"] = answered.reranked.reranker
-    if answered.request.vector is not None or answered.request.about is not None:
-        request["space_id"] = answered.plan.request.space_id
-    vector = answered.query.vector if answered.request.vector is not None else None
-    pool = ranked_scores(leg_results, answered.plan.profile, answered.plan.profile.recording.pool)
-    return SearchRecord(
-        collection_id=answered.collection_id,
-        retrieval_id=answered.retrieval_id,
-        retrieved_at=retrieved_at,
-        cluster=decision.cluster,
-        query=answered.request.query,
-        vector=None if vector is None else vector.tolist(),
-        condition=condition,
-        request=search_record.unusual(request),
-        profile_version=answered.profile_version or 0,
-        model_version=decision.model_version,
-        policy=decision.policy,
-        statistics_at=decision.statistics_at or retrieved_at,
-        seed=answered.seed,
-        eligible=decision.eligible,
-        path=leg_results.path.value,
-        notes=answered.plan.notes,
-        timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != search_record.TOTAL},
-        retrieval_time_ms=answered.timings_ms[search_record.TOTAL],
-        **search_record.context_columns(answered.context),
-        **_pool(pool, answered),
-        **_shown(pool, answered),
-    )
-
-
 def _pool(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[str, Any]:
     """The columns of the candidates; ``pool``: item ids with their relevance."""
     # Each leg has about a hundred candidates, so map handles them, without a Python loop.
     leg_results, items = answered.leg_results, list(map(_FIRST, pool))
     legs = {name: ranking for name, ranking in leg_results.rankings.items() if name != REFINING}
-    rows = [_place(ranking, items) for ranking in legs.values()]
+    rows = [_in_order_of(ranking, items) for ranking in legs.values()]
     likeness = leg_results.rankings.get(REFINING)
     brought, bests = leg_results.brought, bests_of(leg_results)
     columns = _signal_columns(pool, answered, bests)
@@ -259,13 +247,13 @@ def _pool(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[s
         "pool_items": items,
         "pool_scores": [list(map(_SCORE, row)) for row in rows],
         "pool_ranks": [list(map(_RANK, row)) for row in rows],
-        "pool_likeness": None if likeness is None else in_steps(map(_SCORE, _place(likeness, items))),
+        "pool_likeness": None if likeness is None else in_steps(map(_SCORE, _in_order_of(likeness, items))),
         "measures": list(columns),
         "pool_values": list(columns.values()),
     }
 
 
-def _place(ranking: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
+def _in_order_of(ranking: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
     """The ranking's candidates in the order of the items."""
     return list(map(dict(zip(map(_ITEM_ID, ranking), ranking, strict=True)).get, items, repeat(_UNKNOWN)))
 
@@ -295,8 +283,8 @@ def _signal_columns(
 def _shown(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[str, Any]:
     """The columns of the hits. The parts of their scores are stored where they do not follow from the pool."""
     hits, decision, pulls = answered.shown, answered.decision, answered.decision.pulls
-    place_of = {place.item_id: place for place in answered.slate}
-    places = [place_of.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
+    placed_by_id = {placed.item_id: placed for placed in answered.slate}
+    each = [placed_by_id.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
     # Ranks follow from the pool only if it has every candidate with a likeness or a score of the stack.
     others = len(decision.scores) or len(answered.leg_results.rankings.get(REFINING, ()))
     is_whole = others <= len(pool) and answered.reranked is None and bool(decision.weights or not decision.scores)
@@ -306,9 +294,9 @@ def _shown(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[
         **search_record.shown_columns(
             items=[hit.item_id for hit in hits],
             scores=[hit.score for hit in hits],
-            slots=[place.slot for place in places],
-            propensities=[place.propensity for place in places],
-            rank_propensities=[place.rank_propensity for place in places],
+            slots=[placed.slot for placed in each],
+            propensities=[placed.propensity for placed in each],
+            rank_propensities=[placed.rank_propensity for placed in each],
             pulls=[pulls.get(hit.item_id, 0.0) for hit in hits] if pulls else (),
         ),
         "shown_signals": signals,

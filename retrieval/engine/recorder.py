@@ -217,14 +217,14 @@ class Recorder:
             self._finish_flushes()
 
     async def _linger(self) -> None:
-        """Wait for more records, and while the database is in use (limited), unless a caller is in a hurry."""
+        """Wait for more records, and while searches use the database (limited), unless a caller waits for a record."""
         for _ in range(MOST_LINGERS):
             is_urgent = await self._wait(self._pause or LINGER_SECONDS)
             if is_urgent or self._pause or not self.database.is_used:
                 return
 
     async def _wait(self, seconds: float) -> bool:
-        """Wait that long, or until a caller is in a hurry; returns True in the latter case."""
+        """Wait that long, or until a caller waits for its record; returns True in the latter case."""
         if not self._is_closing:
             try:
                 async with asyncio.timeout(seconds):
@@ -278,7 +278,7 @@ class Recorder:
             self._unstored_losses.subtract(losses)
             self._unstored_losses = +self._unstored_losses
         for entry in batch:
-            if entry.answered.retrieval_id not in stored:  # its collection is gone
+            if entry.answered.retrieval_id not in stored:  # its collection was removed
                 self._drop(entry, REFUSED)
                 continue
             self._queue.remove(entry)

@@ -63,9 +63,9 @@ def _draw_differences(
     is_whole = math.isclose(places, expected, abs_tol=1e-6)
     if not is_whole or sum(flag or 0 for flag in signals["eligible"]) != recorded.eligible:
         return ("the record lacks candidates of exploration: recording.pool is too small, or a hit was removed",)
-    contenders = [candidate for candidate in candidates if signals["eligible"][candidate.place] is not None]
+    contenders = [candidate for candidate in candidates if signals["eligible"][candidate.position] is not None]
     if recorded.model_version:
-        contenders.sort(key=lambda candidate: (-signals["score"][candidate.place], candidate.item_id))
+        contenders.sort(key=lambda candidate: (-signals["score"][candidate.position], candidate.item_id))
     drawn = [candidate.contender for candidate in contenders]
     chance = np.random.default_rng(recorded.seed)
     return _draw_difference(recorded, *drawn_slate(drawn, recorded.request["limit"], profile.exploration, chance))
@@ -102,26 +102,26 @@ def statistics_moved(
     ``arms``: the arms of ``items_with_arms`` in the buckets of the search by item id, as of the time of the statistics.
     """
     signals = recorded.pool_signals
-    places = {item_id: recorded.pool_items.index(item_id) for item_id in items_with_arms(recorded)}
-    recounts = _recounts(recorded, places, arms)
-    counts = [_change("uses", len(recounts), len(places), recounts[0])] if recounts else []
-    if "learned" not in signals or not places:
+    positions = {item_id: recorded.pool_items.index(item_id) for item_id in items_with_arms(recorded)}
+    recounts = _recounts(recorded, positions, arms)
+    counts = [_change("uses", len(recounts), len(positions), recounts[0])] if recounts else []
+    if "learned" not in signals or not positions:
         return tuple(counts)
     if model is None:
         return (*counts, f"model v{recorded.model_version} is no longer stored: its predictions are as recorded")
-    predicted = predictions(_scoring_pool(recorded, places, arms), model, profile.learned.combination)
+    predicted = predictions(_scoring_pool(recorded, positions, arms), model, profile.learned.combination)
     others = [
         f"{item_id} was {was:.4f} and is {mean:.4f}"
-        for (item_id, place), mean in zip(places.items(), predicted.mean.tolist(), strict=True)
-        if not math.isclose(was := signals["learned"][place], mean, rel_tol=_ALIKE)
+        for (item_id, position), mean in zip(positions.items(), predicted.mean.tolist(), strict=True)
+        if not math.isclose(was := signals["learned"][position], mean, rel_tol=_ALIKE)
     ]
-    return (*counts, _change("learned rewards", len(others), len(places), others[0])) if others else tuple(counts)
+    return (*counts, _change("learned rewards", len(others), len(positions), others[0])) if others else tuple(counts)
 
 
-def _recounts(recorded: RecordedSearch, places: Mapping[str, int], arms: Mapping[str, ItemArms]) -> list[str]:
+def _recounts(recorded: RecordedSearch, positions: Mapping[str, int], arms: Mapping[str, ItemArms]) -> list[str]:
     signals, texts = recorded.pool_signals, []
-    for item_id, place in places.items():
-        was = round(signals["uses"][place]), round(signals["raw_successes"][place])
+    for item_id, position in positions.items():
+        was = round(signals["uses"][position]), round(signals["raw_successes"][position])
         arm = arms[item_id].anywhere
         if was != (arm.uses, arm.raw_successes):
             texts.append(f"{item_id} had {was[1]} successes in {was[0]} and has {arm.raw_successes} in {arm.uses}")
@@ -135,16 +135,16 @@ def _change(signal: str, differing: int, candidates: int, example: str) -> str:
     )
 
 
-def _scoring_pool(recorded: RecordedSearch, places: Mapping[str, int], arms: Mapping[str, ItemArms]) -> Pool:
+def _scoring_pool(recorded: RecordedSearch, positions: Mapping[str, int], arms: Mapping[str, ItemArms]) -> Pool:
     signals = recorded.pool_signals
     return Pool(
-        ranked=[Fused(item_id, 0.0, ()) for item_id in places],
-        relevance=[signals["scaled"][place] for place in places.values()],
+        ranked=[Fused(item_id, 0.0, ()) for item_id in positions],
+        relevance=[signals["scaled"][position] for position in positions.values()],
         legs={
-            leg: [values[place] for place in places.values()]
+            leg: [values[position] for position in positions.values()]
             for leg, values in leg_features_again(signals["legs"], signals["bests"]).items()
         },
-        arms=[arms[item_id] for item_id in places],
+        arms=[arms[item_id] for item_id in positions],
         buckets=context_of(recorded).buckets(recorded.cluster),
     )
 

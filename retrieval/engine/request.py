@@ -132,7 +132,7 @@ def checked_request(
     group_by: str | None = None,
     syntax: bool = True,
     rewrites: object = (),
-    preferred: object = None,
+    preferred: Sequence[Filter | None] | None = None,
     entities: object = None,
     tags: object = (),
     as_of: datetime | None = None,
@@ -149,8 +149,6 @@ def checked_request(
     the query's size; a filter's size is checked by its parser.
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
-    if syntax is not True:
-        checks.check_flags(syntax=syntax)
     hits = int(limit) if isinstance(limit, np.integer) else limit
     checks.checked_limit(hits, MAX_LIMIT)
     words = checked_words(query, bounds)
@@ -184,28 +182,21 @@ def _checked_least(name: str, value: object, least: float, most: float) -> float
     return float(value)
 
 
-def checked_preferred(prefer: object) -> tuple[Filter, ...]:
-    """The preferred filters, from one mapping, a list with the most preferred first, or None.
+def checked_preferred(each: Sequence[Filter | None]) -> tuple[Filter, ...]:
+    """The preferred filters, the most preferred first; a repeated filter counts at its first place.
 
-    A repeated filter counts at its first place. Raises ``InvalidFilterError``, and
-    ``InvalidRequestError`` for more than ``MAX_PREFERRED``.
+    Raises ``InvalidRequestError`` for more than ``MAX_PREFERRED``.
     """
-    if prefer is None or (isinstance(prefer, tuple) and not prefer):
-        return ()
-    each = prefer if isinstance(prefer, list | tuple) else (prefer,)
     if len(each) > MAX_PREFERRED:
         raise InvalidRequestError(
             f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, because each is another search"
         )
-    parsed = [filter_ for filter_ in map(filters.parse_where, each) if filter_ is not None]
     # By their spelling, because ``true`` equals 1 in Python.
-    return tuple({repr(filter_): filter_ for filter_ in parsed}.values())
+    return tuple({repr(filter_): filter_ for filter_ in each if filter_ is not None}.values())
 
 
 def checked_entities(entities: object) -> frozenset[EntityKey]:
     """The entities of a mapping such as ``{"questions": ["q1"]}``. Raises ``InvalidRequestError``."""
-    if entities is None:
-        return frozenset()
     if not isinstance(entities, Mapping):
         raise InvalidRequestError('entities come by type, such as {"questions": ["q1", "q2"]}')
     checked = set()
@@ -241,7 +232,7 @@ def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: Sear
         raise InvalidRequestError(f"{len(rewrites)} rewrites; at most {MAX_REWRITES}")
     if rewrites and (not words or vector is not None):
         raise InvalidRequestError("rewrites are other words for the query: give its words, and no vector")
-    checked = tuple(checked_words(rewrite, bounds, ("rewrites", place)) for place, rewrite in enumerate(rewrites))
+    checked = tuple(checked_words(rewrite, bounds, ("rewrites", index)) for index, rewrite in enumerate(rewrites))
     if not all(checked):
         raise InvalidRequestError("a rewrite is empty; leave it out")
     return checked
@@ -276,11 +267,11 @@ def checked_requests(
     return requests
 
 
-def _place_in_batch(error: RetrievalError, place: int) -> tuple[str | int, ...]:
+def _place_in_batch(error: RetrievalError, index: int) -> tuple[str | int, ...]:
     if isinstance(error, InvalidVectorError):
-        return ("vectors", place)
+        return ("vectors", index)
     own = error.place if isinstance(error, InvalidRequestError) else ()
-    return ("queries", place) if isinstance(error, EmptyQueryError) or own == ("query",) else own
+    return ("queries", index) if isinstance(error, EmptyQueryError) or own == ("query",) else own
 
 
 def _checked_group(name: str) -> Field:
@@ -340,10 +331,8 @@ def checked_words(
 ) -> str:
     """The words of a query, without the spaces around them, and without the characters that no stored text has.
 
-    A query of such characters alone stays as it is: it is not empty, and finds nothing by words.
-
-    Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds; ``place``: its path in the
-    request.
+    A query of such characters alone stays as it is: it is not empty, and finds nothing by words. ``place``: its path in
+    the request. Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds.
     """
     if query is None:
         return ""
@@ -380,19 +369,10 @@ NO_SPACE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueryVectors:
-    """One vector for each request, of shape (dimensions,) and unit length; None where there is no vector."""
-
-    vectors: tuple[Vector | None, ...]
-    why_none: str | None
-    """The reason why some vectors are missing."""
-
-
 async def query_vectors(
     collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
-) -> QueryVectors:
-    """The vectors of requests with the same profile.
+) -> tuple[Sequence[Vector | None], str | None]:
+    """The vectors of requests with the same profile, each (dimensions,) at unit length; and why some are missing.
 
     Raises ``InvalidRequestError`` for a vector in a collection without a space, the errors of ``checked_vectors``, and
     the embedder's error if no other leg can answer.
@@ -408,10 +388,10 @@ async def query_vectors(
             raise type(error)(f"query {len(vectors) + 1}: {error}").at("vectors", len(vectors)) from None
     without_vector = [request for request in requests if request.vector is None]
     if not without_vector:
-        return QueryVectors(tuple(vectors), None)
+        return vectors, None
     embedded, why_none = await _embed(collection, embedder, without_vector)
     remaining = iter(embedded)
-    return QueryVectors(tuple(next(remaining) if vector is None else vector for vector in vectors), why_none)
+    return [next(remaining) if vector is None else vector for vector in vectors], why_none
 
 
 async def _embed(

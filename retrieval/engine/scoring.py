@@ -63,16 +63,16 @@ class PoolScores:
     scores: Sequence[float]
     """The scores in the order of the pool."""
     parts: Callable[[int], tuple[Contribution, ...]]
-    """Returns the parts of the score of the candidate at a place of the pool."""
+    """Returns the parts of the score of the candidate at a position of the pool."""
 
     def order(self, pool: Pool) -> list[int]:
-        """The places of the candidates, best first; equal scores are ordered by item id."""
+        """The positions of the candidates, best first; equal scores are ordered by item id."""
         keys = zip(map(neg, self.scores), map(_ITEM_ID, pool.ranked), count(), strict=False)
-        return [place for _, _, place in sorted(keys)]
+        return [position for _, _, position in sorted(keys)]
 
-    def fused(self, pool: Pool, place: int) -> Fused:
-        """The candidate at a place, with the parts of its score."""
-        return Fused(pool.ranked[place].item_id, self.scores[place], self.parts(place))
+    def fused(self, pool: Pool, position: int) -> Fused:
+        """The candidate at a position, with the parts of its score."""
+        return Fused(pool.ranked[position].item_id, self.scores[position], self.parts(position))
 
 
 def combined(pool: Pool, stack: LogitStack, learned: Learned, predicted: Posterior) -> PoolScores:
@@ -105,10 +105,10 @@ def _sums(pool: Pool, share: float, predicted: Posterior) -> list[float]:
 def _sum_scores(pool: Pool, share: float, predicted: Posterior) -> PoolScores:
     ranks = _ranks(predicted.mean)
 
-    def parts(place: int) -> tuple[Contribution, ...]:
-        mean = float(predicted.mean[place])
-        learned = Contribution(LEARNED, ranks[place], mean, share, share * mean)
-        return (*scaled_parts(pool.ranked[place], (1 - share) * pool.relevance[place]), learned)
+    def parts(position: int) -> tuple[Contribution, ...]:
+        mean = float(predicted.mean[position])
+        learned = Contribution(LEARNED, ranks[position], mean, share, share * mean)
+        return (*scaled_parts(pool.ranked[position], (1 - share) * pool.relevance[position]), learned)
 
     return PoolScores(_sums(pool, share, predicted), parts)
 
@@ -119,9 +119,9 @@ def _stack_scores(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScore
         for name, own in stack.parts(signals).items()
     ]
 
-    def parts(place: int) -> tuple[Contribution, ...]:
+    def parts(position: int) -> tuple[Contribution, ...]:
         return tuple(
-            Contribution(name, ranks[place], values[place], weight, own[place])
+            Contribution(name, ranks[position], values[position], weight, own[position])
             for name, ranks, values, weight, own in columns
         )
 

@@ -227,11 +227,11 @@ class Searcher:
         with span("retrieval.search") as search_span, Stages(self.clock, search_span) as stages:
             stages.begin("retrieval.embed", "embed")
             wordings = [wording for request in requests for wording in request.wordings]
-            vectors = await query_vectors(self.collection, self.embedder, wordings)
+            vectors, why_none = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
-            remaining = iter(vectors.vectors)
+            remaining = iter(vectors)
             searches = await aside(
-                lambda: [self._prepare(request, remaining, vectors.why_none) for request in requests], is_long=is_long
+                lambda: [self._prepare(request, remaining, why_none) for request in requests], is_long=is_long
             )
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
@@ -270,9 +270,8 @@ class Searcher:
 
     async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
         """Each leg's candidates before fusion, without expired ones: for tuning and completions."""
-        vectors = await query_vectors(self.collection, self.embedder, [request])
-        [vector] = vectors.vectors
-        plan = self._plan(request, vectors.why_none if vector is None else None)
+        [vector], why_none = await query_vectors(self.collection, self.embedder, [request])
+        plan = self._plan(request, why_none if vector is None else None)
         query = _query(request, vector, self._now(), plan.profile)
         bare = replace(plan.request, with_items=False, likely=None, with_vectors=False)
         bare = replace(bare, with_both_scores=SCORED_BOTH_WAYS.issubset(bare.legs), ranks_both_scores=True)
@@ -334,15 +333,13 @@ class Searcher:
         return plan
 
     def _plan_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan) -> CandidateRequest:
-        if narrowed.min_relevance is not None:
-            ranking.check_calibrated(self.collection, narrowed)
         check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
     async def _find(self, search: RunningSearch, requests: Sequence[CandidateRequest], *, is_long: bool) -> LegResults:
         """The candidates of a query and its rewrites, by each of the requests."""
-        place = (self.database, self.tenant_id)
-        each = [await store.find_candidates_of_each(*place, request, search.queries) for request in requests]
+        tenant = (self.database, self.tenant_id)
+        each = [await store.find_candidates_of_each(*tenant, request, search.queries) for request in requests]
         return await aside(partial(ranking.merged, *each), is_long=is_long)
 
     async def _find_each(self, searches: Sequence[RunningSearch], *, is_long: bool) -> None:
@@ -353,13 +350,13 @@ class Searcher:
         else:
             results: list[list[list[LegResults]]] = [[] for _ in searches]
             for request in dict.fromkeys(request for search in searches for request in search.requests):
-                places = [place for place, search in enumerate(searches) if request in search.requests]
-                queries = [query for place in places for query in searches[place].queries]
+                positions = [position for position, search in enumerate(searches) if request in search.requests]
+                queries = [query for position in positions for query in searches[position].queries]
                 # The hits of all searches are read together, each item once.
                 bare = replace(request, likely=None)
                 answers = iter(await store.find_candidates_of_each(self.database, self.tenant_id, bare, queries))
-                for place in places:
-                    results[place].append([next(answers) for _ in searches[place].queries])
+                for position in positions:
+                    results[position].append([next(answers) for _ in searches[position].queries])
             each = await aside(lambda: [ranking.merged(*parts) for parts in results], is_long=is_long)
             for search, leg_results in zip(searches, each, strict=True):
                 search.leg_results = leg_results
@@ -543,9 +540,9 @@ class Searcher:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes
         has_candidates = any(search.first.rankings.values())
-        if not has_candidates and self._is_in_vain(search, LegName.DENSE):
+        if not has_candidates and self._found_nothing(search, LegName.DENSE):
             why_none = (_NO_VECTORS.format(self.collection.name),)
-        if request.wordless_note and tokens(search.query.words) and self._is_in_vain(search, LegName.LEXICAL):
+        if request.wordless_note and tokens(search.query.words) and self._found_nothing(search, LegName.LEXICAL):
             scope = "" if request.condition is None else " that passes the filter"
             wordless = request.wordless_note.format(scope)
             notes, why_none = ((*notes, wordless), why_none) if has_candidates else (notes, (*why_none, wordless))
@@ -562,7 +559,7 @@ class Searcher:
             next=next_cursor,
         )
 
-    def _is_in_vain(self, search: RunningSearch, leg: LegName) -> bool:
+    def _found_nothing(self, search: RunningSearch, leg: LegName) -> bool:
         """Whether the leg found no candidate; empty collections and filters without matches have their own notes."""
         rankings = search.first.rankings
         return (
@@ -604,7 +601,7 @@ def _order_by_decision(search: RunningSearch, decision: Decision) -> None:
     others = decision.ranked if decision.candidates and profile.diversity.is_off else ()
     order = [*first, *(candidate for candidate in others if candidate.item_id not in names)]
     search.slate, search.decision = slate(decision, order, profile, limit, search.seed)
-    search.shown = [decision.explain(place.item_id) for place in search.slate]
+    search.shown = [decision.explain(placed.item_id) for placed in search.slate]
 
 
 def _diverse(search: RunningSearch, ranked: Sequence[Fused]) -> Sequence[Fused]:
@@ -620,7 +617,7 @@ def _diverse(search: RunningSearch, ranked: Sequence[Fused]) -> Sequence[Fused]:
 
 def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fused], limit: int) -> list[Fused]:
     similarities = similarities_of([candidate.item_id for candidate in pool], leg_results.vectors)
-    return [pool[place] for place in diversified([hit.score for hit in pool], similarities, diversity, limit)]
+    return [pool[position] for position in diversified([hit.score for hit in pool], similarities, diversity, limit)]
 
 
 def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:

@@ -35,8 +35,8 @@ class TargetCandidate(NamedTuple):
     """The score that determines its rank."""
     relevance: float
     """0 to 1."""
-    place: int
-    """The place in the recorded pool."""
+    position: int
+    """The position in the recorded pool."""
     legs: Mapping[str, float]
     """Its score in each leg, 0 to 1; empty with a single leg."""
     contender: Ranked = Ranked(item_id="")
@@ -60,7 +60,7 @@ def knows_reranking(pool: RecordedPool, profile: Profile) -> bool:
     if not pool.rerank or rerank.model not in (None, pool.reranker):
         return False
     best = in_order(by_relevance(pool, replace(profile, rerank=None)) or [])[: rerank.candidates]
-    return all(pool.rerank[candidate.place] is not None for candidate in best)
+    return all(pool.rerank[candidate.position] is not None for candidate in best)
 
 
 def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] | None:
@@ -86,10 +86,14 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
     features = leg_features_again({name: pool.scores[name] for name in ran}, {name: pool.bests[name] for name in ran})
     candidates = [
         TargetCandidate(
-            item_id, scores[place], relevances[place], place, {leg: values[place] for leg, values in features.items()}
+            item_id,
+            scores[position],
+            relevances[position],
+            position,
+            {leg: values[position] for leg, values in features.items()},
         )
-        for place, item_id in enumerate(pool.item_ids)
-        if is_enough[place] and any(column[place] is not None for column in legs.values())
+        for position, item_id in enumerate(pool.item_ids)
+        if is_enough[position] and any(column[position] is not None for column in legs.values())
     ]
     contenders = unlearned(_scoring_pool(candidates, pool), profile.learned, _eligible(candidates, pool))
     return [
@@ -116,7 +120,7 @@ def with_learned(
     if not is_sum and (model is None or (model.stack.weighs_items and not pool.logit_mean)):
         return None
     # The model reordered only the most relevant candidates; the rest of the pool was left out.
-    candidates = [candidate for candidate in candidates if column[candidate.place] is not None]
+    candidates = [candidate for candidate in candidates if column[candidate.position] is not None]
     own, stack = _scoring_pool(candidates, pool), LogitStack() if model is None else model.stack
     columns = (pool.learned, pool.effective_sample_size, pool.logit_mean)
     predicted = Posterior(*(_column(values, candidates) for values in columns))
@@ -169,7 +173,7 @@ def _eligible(candidates: Sequence[TargetCandidate], pool: RecordedPool) -> list
 
 
 def _at(column: PoolColumn, candidate: TargetCandidate) -> float:
-    return (column[candidate.place] or 0.0) if column else 0.0
+    return (column[candidate.position] or 0.0) if column else 0.0
 
 
 class Unanswerable(StrEnum):
@@ -260,7 +264,7 @@ def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Prof
     for candidate in ranked:
         contender = candidate.contender
         if exploration.policy is PolicyName.THOMPSON_SLOTS:
-            eligible = _is_eligible(candidate.place, pool, exploration)
+            eligible = _is_eligible(candidate.position, pool, exploration)
             if eligible is None:
                 return None
             contender = replace(contender, eligible=eligible)
@@ -274,16 +278,16 @@ def _has_uncertainty(candidate: TargetCandidate, pool: RecordedPool, exploration
     """True if the record has the candidate's uncertainty: the model's, or its uses without a model."""
     is_thompson = exploration.policy is PolicyName.THOMPSON_SLOTS
     if candidate.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
-        return bool(pool.uses) and pool.uses[candidate.place] is not None
+        return bool(pool.uses) and pool.uses[candidate.position] is not None
     return bool(pool.effective_sample_size)
 
 
-def _is_eligible(place: int, pool: RecordedPool, exploration: Exploration) -> bool | None:
+def _is_eligible(position: int, pool: RecordedPool, exploration: Exploration) -> bool | None:
     """True if the profile may explore the candidate; None: its age is unknown.
 
     The record has only whether the candidate met the bounds of the recorded profile, for uses and for age.
     """
-    eligible, uses = (column[place] if column else None for column in (pool.eligible, pool.uses))
+    eligible, uses = (column[position] if column else None for column in (pool.eligible, pool.uses))
     recorded = pool.exploration
     if eligible is None or uses is None:
         return None

@@ -27,9 +27,9 @@ from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.search.fusion import leg_features_again
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.words import words as words_of
-from retrieval.engine.decide import Models
+from retrieval.engine.decide import Decider
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
-from retrieval.learning.examples import Event, Example, Examples, Slate, faded, unit
+from retrieval.learning.examples import Event, Examples, Slate, faded, unit
 from retrieval.learning.learned_model import LearnedModel, fit
 from retrieval.learning.trial import TrialOutcome, trial
 from retrieval.services.workplace import JobTarget, Workplace
@@ -61,8 +61,8 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
         {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     )
     return Examples(
-        # Many of them take a second, in which the event loop goes on.
-        rated=await anyio.to_thread.run_sync(_rated_examples, verdicts, searches, vectors, until, half_life),
+        # Many of them take a second, which must not block the event loop.
+        rated=await anyio.to_thread.run_sync(_rated_events, verdicts, searches, vectors, until, half_life),
         slates=await anyio.to_thread.run_sync(_slates, by_search, searches, vectors),
         clusters=await training.read_item_clusters(place, seen),
         octets=await training.read_item_octets(place, seen),
@@ -94,16 +94,16 @@ def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Sear
     signals = search.pool_signals
     # Without its profile, relevance is not known.
     pool = search.pool_items if "scaled" in signals else ()
-    places = {item: place for place, item in enumerate(pool) if item in needed}
+    positions = {item: position for position, item in enumerate(pool) if item in needed}
     legs = leg_features_again(signals["legs"], signals["bests"])
     return _Search(
         question=_question(search),
         query=search.query,
         # A vector of a space that the collection has left cannot be compared with those of the present space.
         vector=search.vector if search.request.get("space_id") == space_id else None,
-        shown=[item for item in search.shown if item in places],
-        relevance={item: signals["scaled"][place] for item, place in places.items()},
-        legs={leg: {item: scores[place] for item, place in places.items()} for leg, scores in legs.items()},
+        shown=[item for item in search.shown if item in positions],
+        relevance={item: signals["scaled"][position] for item, position in positions.items()},
+        legs={leg: {item: scores[position] for item, position in positions.items()} for leg, scores in legs.items()},
     )
 
 
@@ -142,37 +142,30 @@ async def _embed(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Ve
     return vectors
 
 
-def _rated_examples(
+def _rated_events(
     verdicts: Sequence[CountedVerdict], searches: _Searches, vectors: _Vectors, until: datetime, half_life: timedelta
-) -> list[Example]:
-    rated_searches = [searches.get(verdict.retrieval_id) if verdict.retrieval_id else None for verdict in verdicts]
-    events = faded(map(_event, verdicts, rated_searches), until, half_life)
-    return [
-        Example(
-            event=event,
-            question=search.question if search else None if verdict.retrieval_id else "",
-            vector=vectors.get(verdict.retrieval_id) if verdict.retrieval_id else None,
+) -> list[Event]:
+    events = []
+    for verdict in verdicts:
+        event = Event(
+            item_id=verdict.item_id,
+            buckets=verdict.contexts,
+            reward=verdict.reward,
+            weight=verdict.weight,
+            occurred_at=verdict.occurred_at,
+            question="" if verdict.retrieval_id is None else None,
         )
-        for verdict, event, search in zip(verdicts, events, rated_searches, strict=True)
-    ]
-
-
-def _event(verdict: CountedVerdict, search: _Search | None) -> Event:
-    event = Event(
-        item_id=verdict.item_id,
-        buckets=verdict.contexts,
-        reward=verdict.reward,
-        weight=verdict.weight,
-        occurred_at=verdict.occurred_at,
-    )
-    if search is None or verdict.item_id not in search.relevance:
-        return event
-    return replace(
-        event,
-        relevance=search.relevance[verdict.item_id],
-        signals={leg: scores[verdict.item_id] for leg, scores in search.legs.items()},
-        rank=search.shown.index(verdict.item_id) + 1 if verdict.item_id in search.shown else None,
-    )
+        if verdict.retrieval_id is not None and (search := searches.get(verdict.retrieval_id)) is not None:
+            event = replace(event, question=search.question, vector=vectors.get(verdict.retrieval_id))
+            if verdict.item_id in search.relevance:
+                event = replace(
+                    event,
+                    relevance=search.relevance[verdict.item_id],
+                    signals={leg: scores[verdict.item_id] for leg, scores in search.legs.items()},
+                    rank=search.shown.index(verdict.item_id) + 1 if verdict.item_id in search.shown else None,
+                )
+        events.append(event)
+    return faded(events, until, half_life)
 
 
 def _slates(by_search: Mapping[UUID, Sequence[CountedVerdict]], searches: _Searches, vectors: _Vectors) -> list[Slate]:
@@ -237,7 +230,7 @@ async def learn(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     workplace.advance(len(examples.rated))
     if not examples.rated and not collection.model_version:
         return {"verdicts": 0, "published": False, "reason": "there is no feedback that counts"}
-    in_use = await Models(workplace.database, target.tenant_id).model(
+    in_use = await Decider(workplace.database, target.tenant_id).model(
         collection.collection_id, collection.model_version
     )
     share = collection.profile.learned.share

@@ -10,8 +10,8 @@ from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.jobs import learning, upkeep
 from retrieval.services.collections import finish_walk, is_walk_unfinished
+from retrieval.services.index_recall import is_recall_in_question, measure_recall
 from retrieval.services.memories import forget_expired, is_anything_expired
-from retrieval.services.recall import is_recall_in_question, measure_recall
 from retrieval.services.reembed import is_reembedding_due, reembed
 from retrieval.services.workplace import JobTarget, Workplace
 

@@ -163,15 +163,13 @@ def next_time(cron: str, now: datetime) -> datetime:
     return next_at
 
 
-Refresh = Callable[[], Awaitable[StoredCollection]]
-"""Reads the collection as it is now."""
-
-
-async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> dict[str, Any]:
+async def learn_now(
+    workplace: Workplace, tenant_id: int, refresh: Callable[[], Awaitable[StoredCollection]]
+) -> dict[str, Any]:
     """Find the clusters, then fit and try a model; returns the outcome of ``learn`` and the number of ``clusters``.
 
-    Each is a recorded run, as a worker's is; ``clusters`` is 0 while another process finds them. Raises
-    ``RetrievalError`` where a run failed.
+    ``refresh`` reads the collection before each of both recorded runs. ``clusters`` is 0 while another process finds
+    them. Raises ``RetrievalError`` if a run failed.
     """
     reports = []
     for name in ("clusters", "learn"):

@@ -6,7 +6,6 @@ tables, and the first one does the work.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -22,8 +21,6 @@ from retrieval.services.add import AddReport, Writer
 from retrieval.services.indexes import IndexOutcome, keep_index, rebuild_index
 from retrieval.services.textsearch import keep_textsearch_index, rebuild_textsearch_index
 from retrieval.services.workplace import JobTarget, Workplace
-
-_log = logging.getLogger(__name__)
 
 LEAST_INDEXED = 1000
 """A collection with fewer items and without an index is skipped."""

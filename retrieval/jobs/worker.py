@@ -148,16 +148,16 @@ async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
 
 
 CHECKING_SHARE = 0.01
-"""The largest share of its time that a worker spends on vain checks of a job in a collection."""
+"""The largest share of its time that a worker spends on checks of a job in a collection that find no work."""
 
 Rests = dict[tuple[str, int], float]
 """The time, of ``time.monotonic``, before which no job of a name is checked again in a collection of a number."""
 
 
 async def is_needed(workplace: Workplace, job: Job, target: JobTarget, rests: Rests) -> bool:
-    """Whether the job is needed; False without a check during the rest after a vain one.
+    """Whether the job is needed; False without a check for a while after a check that found no work.
 
-    A check may read all of a collection, for example to find items that wait for their vector: the rest makes it cheap.
+    A check may read all of a collection, such as to find items that wait for their vector: the pause bounds its cost.
     A job whose check fails counts as needed: its run records the failure, and other collections get their jobs.
     """
     key, began = (job.name, target.collection.collection_id), time.monotonic()
@@ -248,7 +248,7 @@ LONGEST_WAIT_SECONDS = 60.0
 
 
 class _Worker(Worker):
-    """A worker that goes by the platform's schedule (None: only by the queue), and requeues stalled jobs."""
+    """A worker that follows the platform's schedule (None: it runs queued jobs only), and requeues stalled jobs."""
 
     def __init__(self, app: App, registry: PeriodicRegistry | None, **options: Any) -> None:
         super().__init__(app, **options)
@@ -279,7 +279,7 @@ HEARTBEATS = 3
 async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> None:
     """Work until ``stop`` is set; running jobs then end with their step, and are queued again.
 
-    The worker waits for a database that goes away. Raises ``DatabaseError`` if it cannot be reached at the start.
+    While the database does not answer, the worker waits. Raises ``DatabaseError`` if it cannot be reached at the start.
     """
     for part in ("worker", f"worker.{WORKER_NAME}", "utils"):
         logging.getLogger(f"procrastinate.{part}").addFilter(_is_other)
@@ -305,13 +305,13 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
 
 
 def _is_other(record: logging.LogRecord) -> bool:
-    """False for the loss of the database, which every part of the queue logs and the worker says once."""
+    """False for the loss of the database, which the queue logs many times and the worker once."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, ConnectorException | DatabaseUnreachableError)
 
 
 def _time(workplace: Workplace) -> str:
-    """The time of day, which also tells apart the lines of two losses: a log may leave out repeated lines."""
+    """The time of day, by which the log lines of two losses differ: some logs leave out repeated lines."""
     return f"{workplace.now():%H:%M:%S} UTC"
 
 

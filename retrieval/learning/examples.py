@@ -17,7 +17,7 @@ from retrieval.learning.arm_table import Floats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One verdict on one item, with the context and the signals of the time when the item was shown."""
+    """A verdict on an item, with the context, the question and the signals of the time when the item was shown."""
 
     item_id: str
     buckets: tuple[str, ...]
@@ -31,6 +31,10 @@ class Event:
     signals: Mapping[str, float] = field(default_factory=dict)
     rank: int | None = None
     occurred_at: datetime | None = None
+    question: str | None = None
+    """The key of what was asked; empty: a verdict without a search; None: the search is not known."""
+    vector: Vector | None = None
+    """The question's vector, unit length, shape (dimensions,)."""
 
     @property
     def contexts(self) -> tuple[str, ...]:
@@ -63,17 +67,6 @@ def _decay(event: Event, now: datetime, half_life: timedelta) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """A verdict on an item, with the question for which it was shown."""
-
-    event: Event
-    question: str | None
-    """The key of what was asked; empty: a verdict without a search; None: the search is no longer stored."""
-    vector: Vector | None = None
-    """The question's vector, unit length, shape (dimensions,)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Slate:
     """The items that a search showed, by rank, with their signals; all sequences have this order."""
 
@@ -91,7 +84,7 @@ class Slate:
 class Examples:
     """All data for learning."""
 
-    rated: Sequence[Example]
+    rated: Sequence[Event]
     slates: Sequence[Slate]
     clusters: Mapping[str, int]
     octets: Mapping[str, int] = field(default_factory=dict)
@@ -99,9 +92,9 @@ class Examples:
 
     def of(self, questions: frozenset[str], *, inside: bool) -> Examples:
         """The examples of these questions, or of all others; verdicts with an unknown question are in neither set."""
-        rated = [example for example in self.rated if example.question is not None]
+        rated = [event for event in self.rated if event.question is not None]
         return Examples(
-            rated=[example for example in rated if (example.question in questions) == inside],
+            rated=[event for event in rated if (event.question in questions) == inside],
             slates=[slate for slate in self.slates if (slate.question in questions) == inside],
             clusters=self.clusters,
             octets=self.octets,
@@ -120,19 +113,19 @@ class Direction:
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def directions(rated: Sequence[Example]) -> dict[str, Direction]:
+def directions(rated: Sequence[Event]) -> dict[str, Direction]:
     """The sum of the questions for which each item was rewarded (Rocchio, 1971)."""
-    return _directions_by(rated, lambda example: example.event.item_id)
+    return _directions_by(rated, lambda event: event.item_id)
 
 
-def _directions_by(rated: Sequence[Example], key: Callable[[Example], _Key]) -> dict[_Key, Direction]:
+def _directions_by(rated: Sequence[Event], key: Callable[[Event], _Key]) -> dict[_Key, Direction]:
     sums: dict[_Key, Direction] = {}
-    for example in rated:
-        earned = example.event.weight * example.event.reward
-        if example.vector is None or earned <= 0:
+    for event in rated:
+        earned = event.weight * event.reward
+        if event.vector is None or earned <= 0:
             continue
-        own, known = np.float32(earned) * example.vector, sums.get(key(example))
-        sums[key(example)] = (
+        own, known = np.float32(earned) * event.vector, sums.get(key(event))
+        sums[key(event)] = (
             Direction(own, earned) if known is None else Direction(known.total + own, known.rewards + earned)
         )
     return sums
@@ -146,26 +139,26 @@ def cosine(query: Vector | None, total: Vector | None) -> float:
     return float(query @ total) / length if length > 1e-6 else 0.0
 
 
-def without_own(rated: Sequence[Example], total: Mapping[str, Direction]) -> list[float]:
-    """For each example, the cosine of its question and the other questions for which its item was rewarded."""
-    own = _directions_by(rated, lambda example: (example.question, example.event.item_id))
+def without_own(rated: Sequence[Event], total: Mapping[str, Direction]) -> list[float]:
+    """For each event, the cosine of its question and the other questions for which its item was rewarded."""
+    own = _directions_by(rated, lambda event: (event.question, event.item_id))
     cosines: list[float] = []
-    for example in rated:
-        item_id = example.event.item_id
-        direction, same_question = total.get(item_id), own.get((example.question, item_id))
+    for event in rated:
+        item_id = event.item_id
+        direction, same_question = total.get(item_id), own.get((event.question, item_id))
         others = None if direction is None else direction.total
         if others is not None and same_question is not None:
             others = others - same_question.total
-        cosines.append(cosine(example.vector, others))
+        cosines.append(cosine(event.vector, others))
     return cosines
 
 
-def columns(rated: Sequence[Example]) -> tuple[Floats, Floats, Floats]:
-    """Rewards, weights and ranks of the examples, each of shape (examples,); an unknown rank counts as the first."""
+def columns(rated: Sequence[Event]) -> tuple[Floats, Floats, Floats]:
+    """Rewards, weights and ranks of the events, each of shape (events,); an unknown rank counts as the first."""
     return (
-        np.array([example.event.reward for example in rated], dtype=np.float64),
-        np.array([example.event.weight for example in rated], dtype=np.float64),
-        np.array([example.event.rank or 1 for example in rated], dtype=np.float64),
+        np.array([event.reward for event in rated], dtype=np.float64),
+        np.array([event.weight for event in rated], dtype=np.float64),
+        np.array([event.rank or 1 for event in rated], dtype=np.float64),
     )
 
 

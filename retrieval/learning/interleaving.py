@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from retrieval.domain.errors import InvalidLimitError
-from retrieval.domain.learning.off_policy import QUANTILE
 from retrieval.domain.serialization import SerializableFigures
 
 MOST = 20
@@ -48,8 +47,8 @@ def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.
         picks += rounds[int(rng.integers(2))]
     chances = _chances(first, second, limit)
     return [
-        Drafted(pick.item_id, pick.team, math.fsum(chances[pick.item_id]), chances[pick.item_id][place])
-        for place, pick in enumerate(picks[:limit])
+        Drafted(pick.item_id, pick.team, math.fsum(chances[pick.item_id]), chances[pick.item_id][index])
+        for index, pick in enumerate(picks[:limit])
     ]
 
 
@@ -78,13 +77,13 @@ def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[st
     chances: dict[str, list[float]] = {}
     outcomes: list[dict[frozenset[str], float]] = [{} for _ in range(limit)]
     outcomes[0][frozenset()] = 1.0
-    for place, level in enumerate(outcomes):
+    for filled, level in enumerate(outcomes):
         for taken, chance in level.items():
             for picks in _rounds(first, second, taken):
-                for rank, pick in enumerate(picks[: limit - place], place):
+                for rank, pick in enumerate(picks[: limit - filled], filled):
                     chances.setdefault(pick.item_id, [0.0] * limit)[rank] += chance / 2
-                if place + len(picks) < limit:
-                    after, key = outcomes[place + len(picks)], taken.union(pick.item_id for pick in picks)
+                if filled + len(picks) < limit:
+                    after, key = outcomes[filled + len(picks)], taken.union(pick.item_id for pick in picks)
                     after[key] = after.get(key, 0.0) + chance / 2
     return chances
 
@@ -121,22 +120,12 @@ def preference(rewards: Iterable[tuple[float, float]]) -> Preference:
             first += 1
         else:
             second += 1
-    if not first + second:
-        return Preference(first=0, second=0, even=even, p_value=1.0, share=math.nan, low=math.nan, high=math.nan)
-    p_value, share, (low, high) = _sign_test(first, second), first / (first + second), _wilson(first, first + second)
-    return Preference(first=first, second=second, even=even, p_value=p_value, share=share, low=low, high=high)
+    p_value, share, low, high = 1.0, math.nan, math.nan, math.nan
+    if first + second:
+        from scipy.stats import binomtest
 
-
-def _sign_test(first: int, second: int) -> float:
-    """Twice the binomial tail with p = 1/2, in logarithms so that many searches do not overflow."""
-    number = first + second
-    logs = np.array([math.lgamma(k + 1) + math.lgamma(number - k + 1) for k in range(min(first, second) + 1)])
-    tail = math.fsum(np.exp(math.lgamma(number + 1) - logs - number * math.log(2)).tolist())
-    return min(1.0, 2 * tail)
-
-
-def _wilson(successes: int, number: int) -> tuple[float, float]:
-    share, squared = successes / number, QUANTILE**2
-    centre = (share + squared / (2 * number)) / (1 + squared / number)
-    half = QUANTILE * math.sqrt(share * (1 - share) / number + squared / (4 * number**2)) / (1 + squared / number)
-    return max(0.0, centre - half), min(1.0, centre + half)
+        test = binomtest(first, first + second)
+        (low, high), p_value, share = test.proportion_ci(method="wilson"), test.pvalue, test.statistic
+    return Preference(
+        first=first, second=second, even=even, p_value=float(p_value), share=share, low=float(low), high=float(high)
+    )

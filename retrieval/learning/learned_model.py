@@ -18,7 +18,7 @@ from retrieval.domain.search.profile_parts import LEARNED_SHARE, Combination, Le
 from retrieval.learning import logistic, shrinkage
 from retrieval.learning import stack as stacks
 from retrieval.learning.arm_table import Floats, arm_table
-from retrieval.learning.examples import Direction, Event, Example, Examples, arms_of, columns, directions, without_own
+from retrieval.learning.examples import Direction, Event, Examples, arms_of, columns, directions, without_own
 from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, design_of, fit_logistic, logistic_mean
 from retrieval.learning.logit import sigmoid
 from retrieval.learning.shrinkage import Posterior, Shrinkage, fit_shrinkage, posterior
@@ -212,11 +212,11 @@ class Fitted:
 
 def fit(examples: Examples) -> Fitted:
     """Fit a model to the examples."""
-    events = [example.event for example in examples.rated]
+    events = examples.rated
     arms = arms_of(events, examples.clusters)
-    rewarded = directions(examples.rated)
+    rewarded = directions(events)
     by_item = learn(events, arms, kind=shrinkage.KIND)
-    shown = [example for example in examples.rated if example.event.relevance is not None]
+    shown = [event for event in events if event.relevance is not None]
     signals, verdicts = _signals(examples, shown, arms, rewarded, by_item), columns(shown)
     shared = {name: values for name, values in signals.items() if name not in stacks.OF_ITEMS}
     return Fitted(
@@ -234,37 +234,37 @@ def fit(examples: Examples) -> Fitted:
 
 def _signals(
     examples: Examples,
-    shown: Sequence[Example],
+    shown: Sequence[Event],
     arms: Sequence[ItemArms],
     rewarded: Mapping[str, Direction],
     by_item: LearnedReward,
 ) -> dict[str, Floats]:
     """The stack's signals of rated items, each without the verdicts on its own question, which it is to predict."""
-    legs = sorted({leg for example in shown for leg in example.event.signals})
+    legs = sorted({leg for event in shown for leg in event.signals})
     signals = {
-        RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown]),
+        RELEVANCE: np.array([event.relevance or 0.0 for event in shown]),
         stacks.LEARNED: _logits_without_own(shown, arms, by_item),
         stacks.AFFINITY: stacks.affinity_signal(without_own(shown, rewarded)),
-        stacks.LENGTH: stacks.length_signal([examples.octets.get(example.event.item_id, 0) for example in shown]),
+        stacks.LENGTH: stacks.length_signal([examples.octets.get(event.item_id, 0) for event in shown]),
     }
-    return signals | {leg: np.array([example.event.signals.get(leg, 0.0) for example in shown]) for leg in legs}
+    return signals | {leg: np.array([event.signals.get(leg, 0.0) for event in shown]) for leg in legs}
 
 
-def _logits_without_own(shown: Sequence[Example], arms: Sequence[ItemArms], by_item: LearnedReward) -> Floats:
+def _logits_without_own(shown: Sequence[Event], arms: Sequence[ItemArms], by_item: LearnedReward) -> Floats:
     whole = {item.item_id: item for item in arms}
     events_of: dict[str | None, list[Event]] = defaultdict(list)
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for place, example in enumerate(shown):
-        events_of[example.question].append(example.event)
-        groups[tuple(sorted(example.event.contexts))].append(place)
+    for position, event in enumerate(shown):
+        events_of[event.question].append(event)
+        groups[tuple(sorted(event.contexts))].append(position)
     own = {(question, item.item_id): item.arms for question, events in events_of.items() for item in arms_of(events)}
     logits = np.zeros(len(shown))
-    for contexts, places in groups.items():
+    for contexts, positions in groups.items():
         buckets, items = (ANYWHERE, *contexts), []
-        for example in (shown[place] for place in places):
-            item, mine = whole[example.event.item_id], own[example.question, example.event.item_id]
+        for event in (shown[position] for position in positions):
+            item, mine = whole[event.item_id], own[event.question, event.item_id]
             items.append(replace(item, arms={bucket: _without(item.arms[bucket], mine[bucket]) for bucket in buckets}))
-        logits[places] = by_item.predict(buckets, items).logit_mean
+        logits[positions] = by_item.predict(buckets, items).logit_mean
     return logits
 
 

@@ -151,7 +151,7 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
     from scipy.sparse import csr_array, hstack
 
     numbers, centres = _numbers(events, shrunk)
-    columns = {("", name): place for place, name in enumerate(["intercept", *centres])}
+    columns = {("", name): position for position, name in enumerate(["intercept", *centres])}
     block_of: list[str] = ["intercept", *["slope"] * len(centres)]
     index: list[int] = []
     starts = [0]
@@ -167,7 +167,7 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
     effects = csr_array((np.ones(len(index)), np.array(index) - wide, np.array(starts)), shape=shape)
     matrix = csr_array(hstack([csr_array(numbers), effects]))
     blocks = tuple(sorted(set(block_of) - {"intercept", "slope"}))
-    number = {name: place for place, name in enumerate(blocks)} | {"intercept": -1, "slope": -2}
+    number = {name: position for position, name in enumerate(blocks)} | {"intercept": -1, "slope": -2}
     return Design(
         matrix=matrix,
         reward=np.array([event.reward for event in events]),
@@ -215,10 +215,10 @@ def choose_spreads(design: Design) -> dict[str, float]:
     best = cost(spreads)
     for block in design.blocks:
         for step in (1, -1):
-            place = SCALES.index(spreads[block]) + step
-            while 0 <= place < len(SCALES) and (new := cost(spreads | {block: SCALES[place]})) < best:
-                best, spreads[block] = new, SCALES[place]
-                place += step
+            position = SCALES.index(spreads[block]) + step
+            while 0 <= position < len(SCALES) and (new := cost(spreads | {block: SCALES[position]})) < best:
+                best, spreads[block] = new, SCALES[position]
+                position += step
     return spreads
 
 

@@ -40,9 +40,6 @@ class JudgedHit(NamedTuple):
     weight: float = 1.0
 
 
-JudgedHits = Mapping[str, Sequence[JudgedHit]]
-
-
 class Bin(NamedTuple):
     """Hits with similar predicted probabilities."""
 
@@ -52,12 +49,14 @@ class Bin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Honesty(Serializable):
+class CalibrationQuality(Serializable):
     """The quality of probabilities of relevance."""
 
     hits: int
     relevant: float
+    """The share of hits that are relevant, 0 to 1."""
     told: float
+    """The mean of the predicted probabilities."""
     error: float
     """The expected calibration error over ten bins of equal size, 0 to 1; see ``calibration_error``."""
     told_apart: float | None
@@ -65,7 +64,9 @@ class Honesty(Serializable):
     bins: tuple[Bin, ...]
 
 
-def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Calibration | None = None) -> Calibration:
+def fit_calibration(
+    hits: Mapping[str, Sequence[JudgedHit]], *, space: str, fitted_on: str, start: Calibration | None = None
+) -> Calibration:
     """The calibration of the hits, the nearer to ``start``, that of other collections, the fewer hits there are."""
     fitted = {name: _fit_logistic(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS}
     return Calibration(space=space, fitted_on=fitted_on, **fitted)
@@ -82,8 +83,8 @@ def can_fit(hits: Sequence[JudgedHit], fewest: int = FEWEST) -> bool:
     return min(relevant, len(hits) - relevant) >= fewest
 
 
-def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = None) -> Honesty | None:
-    """The honesty of the model on each fifth of the queries, fitted on the others; None: too few hits."""
+def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = None) -> CalibrationQuality | None:
+    """The quality of fits, each measured on the fifth of the queries that it leaves out; None: too few hits."""
     predicted, judged = list[float](), list[bool]()
     for fold in range(FOLDS):
         others = [hit for hit in hits if hit.query % FOLDS != fold]
@@ -94,15 +95,15 @@ def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = N
         told = fitted.relevances([hit.evidence for hit in own])
         predicted += [probability for probability in told if probability is not None]
         judged += [hit.is_relevant for hit in own]
-    return honesty(predicted, judged)
+    return quality_of(predicted, judged)
 
 
-def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
-    """The honesty of at least one probability."""
+def quality_of(predicted: Sequence[float], judged: Sequence[bool]) -> CalibrationQuality:
+    """The quality of at least one predicted probability."""
     probabilities, relevant = np.asarray(predicted, dtype=np.float64), np.asarray(judged, dtype=np.float64)
     tenths = np.minimum((probabilities * 10).astype(int), 9)
     bins = [tenths == tenth for tenth in range(10)]
-    return Honesty(
+    return CalibrationQuality(
         hits=len(predicted),
         relevant=float(relevant.mean()),
         told=float(probabilities.mean()),

@@ -183,7 +183,7 @@ class SlatePlan:
         """Draw the slate."""
         picked = list(self.settled)
         if self.lottery is not None:
-            picked += [self.pool[place] for place in self.lottery.draw(rng).tolist()]
+            picked += [self.pool[index] for index in self.lottery.draw(rng).tolist()]
         slots = [self._slot(candidate) for candidate in picked]
         pairs = self._pairs()
         if pairs and rng.random() < self.swaps:
@@ -263,13 +263,13 @@ class ThompsonSlots(Policy):
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
         """A plan with the first places settled and the posterior drawn."""
         places, numbers = min(limit, len(candidates)), self.exploration
-        beyond = [place for place in range(places, len(candidates)) if candidates[place].eligible]
+        beyond = [index for index in range(places, len(candidates)) if candidates[index].eligible]
         beyond = beyond[: numbers.most_eligible]
         slots = min(numbers.slots, places - 1, len(beyond))
         if slots < 1:
             return SlatePlan(len(candidates), tuple(range(places)))
         pool = (*range(places - slots, places), *beyond)
-        draws = score_draws([candidates[place] for place in pool], numbers.posterior, rng)
+        draws = score_draws([candidates[index] for index in pool], numbers.posterior, rng)
         return SlatePlan(len(candidates), tuple(range(places - slots)), pool, finite_rows(draws, slots, numbers.floor))
 
 
@@ -309,8 +309,8 @@ def drawn_slate(
     """The slate of ``limit`` candidates, given best first, or of all, and every candidate's probability to be in it."""
     pull = policy_for(exploration).pull(candidates, max(limit, 0), rng)
     placed = [
-        Placed(candidates[place].item_id, slot, float(pull.propensities[place]), float(rank_chance))
-        for place, slot, rank_chance in zip(*pull.drawn, pull.rank_propensities, strict=True)
+        Placed(candidates[index].item_id, slot, float(pull.propensities[index]), float(rank_chance))
+        for index, slot, rank_chance in zip(*pull.drawn, pull.rank_propensities, strict=True)
     ]
     return placed, _by_item(candidates, pull.propensities)
 

@@ -91,10 +91,10 @@ def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = Non
 
 def relevance_alone(examples: Examples) -> LogitStack:
     """The stack that predicts rewards from relevance alone."""
-    shown = [example for example in examples.rated if example.event.relevance is not None]
+    shown = [event for event in examples.rated if event.relevance is not None]
     if not shown:
         return LogitStack(weights={RELEVANCE: 1.0})
-    return fit_stack({RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown])}, *columns(shown))
+    return fit_stack({RELEVANCE: np.array([event.relevance or 0.0 for event in shown])}, *columns(shown))
 
 
 def _folds(examples: Examples) -> list[frozenset[str]]:
@@ -130,10 +130,10 @@ def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
 
 
 def _compare(tally: _Tally, slate: Slate, expected: Floats, candidate: _Ranked, other: _Ranked) -> None:
-    rated = [place for place, reward in enumerate(slate.rewards) if reward is not None]
+    rated = [position for position, reward in enumerate(slate.rewards) if reward is not None]
     if not rated:
         return
-    rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
+    rewards = np.array([slate.rewards[position] or 0.0 for position in rated])
     losses = log_losses(other.verdicts[rated], rewards) - log_losses(candidate.verdicts[rated], rewards)
     change = _discounts(candidate.scores) - _discounts(other.scores)
     gain = float((rewards - expected[rated]) @ change[rated])

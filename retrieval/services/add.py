@@ -146,12 +146,14 @@ class Writer:
     ) -> tuple[AddReport, WrittenItems]:
         """Store items as ``add`` does; returns the write too. Raises ``ItemIsThereError`` if a new item exists."""
         await self.check(batch)
-        places = {item.item_id: place for place, item in enumerate(batch)}
-        items = [batch[place] for place in places.values()]
+        positions = {item.item_id: position for position, item in enumerate(batch)}
+        items = [batch[position] for position in positions.values()]
         if self.collection.space is None:
             return await self._store(items, only_new=only_new)
         if vectors is not None:
-            vectors_by_id = {item.item_id: vectors[places[item.item_id]] for item in items if item.status != ARCHIVED}
+            vectors_by_id = {
+                item.item_id: vectors[positions[item.item_id]] for item in items if item.status != ARCHIVED
+            }
             report, written = await self._store(items, vectors_by_id)
             return replace(report, embedded=written.embedded), written
         return await self._add_embedding(items, only_new=only_new)
@@ -237,9 +239,9 @@ class Writer:
         """Embed stored items, and store the vectors; ``keep``, if given, gets the vectors of each part instead.
 
         An item whose text or vector is refused, or that the embedder fails on while it answers other texts, stays
-        pending and is named in the notes; the others go on. After a failure each half of the items has half of the
-        time, so that an item for which the embedder hangs costs about twice the time of the first call. An embedder
-        that does not answer, or that refuses one item after another, is not called again.
+        pending and is named in the notes; the other items are embedded. After a failure each half of the items has
+        half of the time, so that an item for which the embedder hangs costs about twice the time of the first call.
+        An embedder that does not answer, or that refuses one item after another, is not called again.
         """
         space = self.collection.space
         items = [item for item in items if item.indexed_text]
@@ -265,7 +267,7 @@ class Writer:
                     seconds = (time.monotonic() - began) / 2
                 if await _is_useless(self.embedder, error):
                     note = f"embedding stopped: {error}"
-                    _log.info("%s", note)  # as information, because the report tells the caller
+                    _log.info("%s", note)  # as information, because the report has it too
                     done = AddReport(pending=len(part), stopped=True, notes=(note,))
                 elif len(part) > 1:
                     middle = len(part) // 2
@@ -344,14 +346,14 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
     if len(items) <= size:
         return await writer.add(items, vectors)
     await writer.check(items)
-    places = list({item.item_id: place for place, item in enumerate(items)}.values())
-    first, *others = _split(places, size, at_once)
+    positions = list({item.item_id: position for position, item in enumerate(items)}.values())
+    first, *others = _split(positions, size, at_once)
     waiting = iter(others)
 
     async def add(part: Sequence[int], before: AddReport) -> AddReport:
         part_vectors = None if vectors is None else vectors[part]
         part_writer = replace(writer.after(before), goes_on=True)
-        return await part_writer.add([items[place] for place in part], part_vectors)
+        return await part_writer.add([items[position] for position in part], part_vectors)
 
     async def add_waiting(before: AddReport) -> AddReport:
         report = AddReport()
@@ -373,12 +375,12 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
     return report if report.settled is None else replace(report, settled=replace(report.settled, drift=drift))
 
 
-def _split(places: Sequence[int], size: int, at_once: int) -> list[Sequence[int]]:
+def _split(positions: Sequence[int], size: int, at_once: int) -> list[Sequence[int]]:
     """A first part of ``size`` items, then equal parts of at most ``size`` that ``at_once`` workers share evenly."""
-    remaining = len(places) - size
+    remaining = len(positions) - size
     count = math.ceil(remaining / size / at_once) * at_once
     ends = [size, *(size + remaining * number // count for number in range(1, count + 1))]
-    return [places[start:end] for start, end in pairwise([0, *ends])]
+    return [positions[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _later(settled: Settled | None, other: Settled | None) -> Settled | None:

@@ -24,7 +24,7 @@ from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.conditions import check_condition
 from retrieval.engine.profiles import set_profile
 from retrieval.engine.record import filter_of
-from retrieval.learning.relevance import Honesty, JudgedHit, can_fit, fewest, fit_calibration, held_out
+from retrieval.learning.relevance import CalibrationQuality, JudgedHit, can_fit, fewest, fit_calibration, held_out
 from retrieval.services.evaluate import Progress
 from retrieval.services.judgements import JudgedQuery, Qrels
 
@@ -46,7 +46,7 @@ class CalibrationReport(Serializable):
     queries: int
     hits: int
     """Hits that were judged."""
-    held_out: Honesty | None
+    held_out: CalibrationQuality | None
     """Measured on each fifth of the queries by a fit on the others; None: there are too few queries."""
     profile_version: int | None
     """The version of the profile that holds the calibration; None: it was not stored."""

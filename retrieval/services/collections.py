@@ -30,9 +30,6 @@ from retrieval.services.indexes import IndexOutcome, drop_indexes, flush_lexical
 from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
 from retrieval.services.workplace import JobTarget, Workplace
 
-SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
-"""Returns the embedding space of a new collection; None: no embedder is configured."""
-
 
 async def find(database: Database, tenant_id: int, name: str) -> StoredCollection:
     """The collection of that name. Raises ``UnknownCollectionError``."""
@@ -48,7 +45,7 @@ async def find_or_make(
     database: Database,
     tenant_id: int,
     name: str,
-    space_of_new: SpaceOfNew,
+    space_of_new: Callable[[], Awaitable[EmbeddingSpace | None]],
     *,
     language: str,
     profile: Profile | None,
@@ -56,7 +53,7 @@ async def find_or_make(
     schema: AttributeSchema | None,
     index_kind: IndexKind = IndexKind.AUTO,
 ) -> StoredCollection:
-    """The collection of that name, made if missing; a collection without a space gets that of new collections.
+    """The collection of that name, made if missing; a collection without a space gets that of new collections, if any.
 
     Raises ``UnknownCollectionError`` for a collection that is removed meanwhile.
     """
@@ -96,7 +93,7 @@ _STEP = 500
 async def refresh_windows(at: CollectionPlace, end_of_step: Callable[[int], None] = lambda _done: None) -> int:
     """Index the items whose neighbours' setting changed; returns their number.
 
-    Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next call
+    Each step is a transaction, so that searches and writes continue meanwhile. After an interruption the next call
     continues. No words or vectors are computed again.
     """
     done, step = 0, _STEP
@@ -190,7 +187,7 @@ ITEMS, RECORDS = 500, 5000
 async def remove_collection(at: CollectionPlace) -> bool:
     """Remove the collection part by part; returns whether this call removed the last of it.
 
-    Searches and writes go on meanwhile, on the remaining items. If it is interrupted, the next call continues.
+    Searches and writes of the remaining items continue meanwhile. After an interruption the next call continues.
     """
     textsearch = await drop_textsearch_index(at.database, at.collection_id)
     done = {TextsearchOutcome.NOT_NEEDED, TextsearchOutcome.DROPPED}

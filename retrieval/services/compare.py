@@ -116,7 +116,7 @@ class _Targets:
     def add(self, pool: RecordedPool, default_reward: float | None, model: LearnedModel | None) -> None:
         """Add both profiles' slates for one search; a search that one profile cannot answer counts for neither.
 
-        ``model`` is the model that the search used; None: it used none, or the model is gone.
+        ``model`` is the model that the search used; None: it used none, or the model was removed.
         """
         slates = []
         for profile in self.profiles:

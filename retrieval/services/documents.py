@@ -412,20 +412,20 @@ async def _store(
     report, done, rest = DocumentsReport(), 0, iter(sources)
     batch: Sequence[_ReadDocument] = ()
 
-    def tell(vectors: AddReport = NO_VECTORS) -> None:
-        """Tell the progress, with the vectors that are made of the batch so far."""
+    def show_progress(vectors: AddReport = NO_VECTORS) -> None:
+        """Report the progress, with the vectors made for the batch so far."""
         if progress is not None:
             chunks = sum(len(document.items or ()) for document in batch)
             share = min(vectors.embedded + vectors.pending, chunks) / max(chunks, 1)
             progress(report + DocumentsReport(chunks=vectors), done + len(batch) * share, len(sources))
 
-    tell()
+    show_progress()
     while batch := await asyncio.to_thread(_next_batch, reading, rest):
-        follower = writer.followed(progress and tell)
+        follower = writer.followed(progress and show_progress)
         report += await _store_batch(handle, follower.after(report.chunks), batch, known)
         done += len(batch)
-        tell()
-    chunks = await writer.followed(progress and tell).embed_pending(report.chunks)
+        show_progress()
+    chunks = await writer.followed(progress and show_progress).embed_pending(report.chunks)
     if chunks.settled is not None:
         await refresh_weights(writer.place)
     return replace(report, chunks=chunks)
@@ -448,7 +448,7 @@ async def _store_batch(
         await handle.recorded()  # records cannot name removed items
         replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
     new = {name: items[0].item_id for name, items in fresh.items() if items and name not in known}
-    # Stored by another caller meanwhile: its first chunk is there already, or this call added no chunk at all.
+    # Another caller stored it meanwhile: its first chunk exists already, or this call added no chunk at all.
     theirs = [name for name, first in new.items() if first in former.get(name, ()) or not (former or chunks.added)]
     return DocumentsReport(
         added=len(new) - len(theirs),

@@ -48,10 +48,10 @@ class Metric:
     measure: ir_measures.Measure
 
     @property
-    def cutoff(self) -> int | None:
-        """The number of results that the metric uses; None: all."""
+    def limit(self) -> int:
+        """The number of results that the metric uses: its cutoff, or 100 without one."""
         cutoff = self.measure.params.get("cutoff")
-        return cutoff if isinstance(cutoff, int) else None
+        return cutoff if isinstance(cutoff, int) else DEFAULT_DEPTH
 
 
 def parse_metric(name: str) -> Metric:
@@ -106,7 +106,7 @@ def _can_compute(measure: ir_measures.Measure) -> bool:
 
 def _scores(items: Sequence[str]) -> dict[str, float]:
     """Strictly falling whole numbers: the library sorts them to exactly this order and meets no tie."""
-    return {item_id: float(len(items) - place) for place, item_id in enumerate(items)}
+    return {item_id: float(len(items) - position) for position, item_id in enumerate(items)}
 
 
 FUSED = "fused"
@@ -187,7 +187,7 @@ async def evaluate(
     no query is judged, and the first error of a search.
     """
     judged_queries = judged(queries, qrels)
-    limits = list(dict.fromkeys(map(_limit_of, metrics)))
+    limits = list(dict.fromkeys(metric.limit for metric in metrics))
     rankings = {variant: {limit: dict[str, Sequence[str]]() for limit in limits} for variant in variants}
     seconds = {variant: list[float]() for variant in variants}
     for done, (variant, query) in enumerate(product(variants, judged_queries), 1):
@@ -213,14 +213,10 @@ async def evaluate(
     )
 
 
-def _limit_of(metric: Metric) -> int:
-    return DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff
-
-
 def _variant_report(
     variant: str, rankings: Mapping[int, Run], seconds: Sequence[float], qrels: Qrels, metrics: Sequence[Metric]
 ) -> VariantReport:
-    per_query = {metric.name: measure(rankings[_limit_of(metric)], qrels, metric) for metric in metrics}
+    per_query = {metric.name: measure(rankings[metric.limit], qrels, metric) for metric in metrics}
     median, p95 = np.percentile(np.array(seconds) * 1000, [50, 95])
     return VariantReport(
         variant=variant,
@@ -260,9 +256,9 @@ async def evaluate_collection(
     count as the profile's.
     """
     for metric in metrics:
-        if metric.cutoff is not None and metric.cutoff > MAX_LIMIT:
+        if metric.limit > MAX_LIMIT:
             raise InvalidRequestError(
-                f"{metric.name} looks at {metric.cutoff} results and a search gives at most {MAX_LIMIT}; "
+                f"{metric.name} looks at {metric.limit} results and a search gives at most {MAX_LIMIT}; "
                 "use a smaller cutoff"
             )
     chosen = chosen_legs(profile or handle.stored.profile, legs)
@@ -275,7 +271,7 @@ async def evaluate_collection(
     async def ask(text: str, *, where: Any, limit: int, variant: str) -> Sequence[str]:
         with patiently():
             result = await asked(text, where=where, limit=limit, legs=legs if variant == FUSED else (variant,))
-        if limit == _limit_of(metrics[0]):
+        if limit == metrics[0].limit:
             notes.update(result.notes)
         return [hit.item_id for hit in result]
 

@@ -511,8 +511,8 @@ async def _clear(index: _Index, names: Collection[str]) -> None:
 async def _settle(connection: Connection, schema: str, vectors: str) -> None:
     """Do what the server would do by itself a minute later: renew statistics, and mark pages as visible.
 
-    The planner then knows the present sizes, and indexes can answer without reading the table. Dead rows are left to
-    the server.
+    The planner then knows the present sizes, and indexes can answer without reading the table. The server removes
+    dead rows.
     """
     tables = ", ".join(f"{quote_identifier(schema)}.{quote_identifier(name)}" for name in _FILLED)
     await connection.execute(f"VACUUM (ANALYZE, INDEX_CLEANUP off) {tables}".encode())

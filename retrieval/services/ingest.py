@@ -83,7 +83,7 @@ def check_some_text(items: Sequence[Item]) -> None:
 
 
 BATCH_BYTES = 16 * 1024 * 1024
-"""A batch ends at whichever comes first, so that memory does not follow the items' size."""
+"""A batch also ends at this size, so that large items do not fill the memory."""
 
 _PRUNE_PAGE = 2000
 
@@ -198,15 +198,15 @@ async def ingest(
     batch: _Batch | None = None
     lines = _fitting(lines, writer.collection.schema)
 
-    def tell(vectors: AddReport = NO_VECTORS) -> None:
-        """Tell the progress, with the vectors that are made of the batch so far."""
+    def show_progress(vectors: AddReport = NO_VECTORS) -> None:
+        """Report the progress, with the vectors made for the batch so far."""
         if progress is not None:
             items, end = (len(batch.items), batch.offset) if batch else (0, offset)
             done = min(vectors.embedded + vectors.pending, items)
             so_far = replace(report, read=report.read + done, items=report.items + vectors)
             progress(so_far, offset + (end - offset) * done // max(items, 1))
 
-    tell()
+    show_progress()
     while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
         if not report.read:
             check_some_text(batch.items)
@@ -214,7 +214,7 @@ async def ingest(
             if rejected is not None:
                 rejected(line)
         seen.extend(item.item_id for item in batch.items)
-        follower = writer.followed(progress and tell)
+        follower = writer.followed(progress and show_progress)
         report = replace(
             report,
             read=report.read + len(batch.items),
@@ -224,8 +224,8 @@ async def ingest(
             items=report.items + await follower.after(report.items).add(batch.items),
         )
         offset = batch.offset
-        tell()
-    items = await writer.followed(progress and tell).embed_pending(report.items) + seen.report()
+        show_progress()
+    items = await writer.followed(progress and show_progress).embed_pending(report.items) + seen.report()
     archived = 0
     if prune and report.rejected:
         items += AddReport(notes=("nothing was pruned, because lines were rejected; mend them and run again",))

@@ -26,7 +26,7 @@ from retrieval.services.ingest import IngestReport, Progress, Rejected, WithoutT
 from retrieval.services.ingest import ingest as ingest_lines
 
 FEW_ITEMS = 1000
-"""A handle that knows of fewer items than this reads the collection's size again after each write."""
+"""In a collection of fewer items, as last read, its size is read again after each write."""
 
 
 @checks_existence

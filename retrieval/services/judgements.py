@@ -58,7 +58,7 @@ def read_queries(path: str | Path) -> list[JudgedQuery]:
     def read(line: str) -> None:
         query = _query(line)
         if queries.setdefault(query.query_id, query) is not query:
-            raise ValueError(f"id {query.query_id!r} is there twice; keep one")
+            raise ValueError(f"id {query.query_id!r} occurs twice; keep one")
 
     _read_lines(path, read)
     if not queries:

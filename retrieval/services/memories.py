@@ -82,7 +82,7 @@ BATCH = 2000
 """Memories stored in one transaction."""
 
 
-class Near(NamedTuple):
+class SimilarMemory(NamedTuple):
     """A memory that states nearly the same as a new one."""
 
     memory_id: str
@@ -91,10 +91,10 @@ class Near(NamedTuple):
     """The memory's text when it was found."""
 
 
-class Look(NamedTuple):
+class FoundDuplicates(NamedTuple):
     """The known duplicates of a new memory before it is stored."""
 
-    near: Sequence[Near]
+    near: Sequence[SimilarMemory]
     now: datetime
     joins: bool
     """Whether the memory should be merged into one of them."""
@@ -105,7 +105,7 @@ class DecidedFact(NamedTuple):
 
     memory: NewMemory
     outcome: FactOutcome
-    near: Near | None = None
+    near: SimilarMemory | None = None
     """The memory that states it already, or that it replaces; None: it is a new memory."""
 
 
@@ -144,8 +144,8 @@ class MemoryWriter:
             report += written + await self.writer.embed(items)
         return await self._finish(report, [])
 
-    async def store(self, memory: NewMemory, look: Look | None) -> StoredMemory:
-        """Store a memory, or merge it into one that states the same; without ``look``, duplicates are not searched.
+    async def store(self, memory: NewMemory, found: FoundDuplicates | None) -> StoredMemory:
+        """Store a memory, or merge it into one that states the same; ``found`` is None: no duplicates were searched.
 
         Callers that store the same text at once wait for each other, and it becomes one memory.
         """
@@ -153,14 +153,14 @@ class MemoryWriter:
         async def write(connection: Connection) -> tuple[tuple[Duplicate, ...], Memory | None, AddReport, list[Item]]:
             duplicates: tuple[Duplicate, ...] = ()
             target = None
-            if look is not None:
+            if found is not None:
                 await store.hold_fingerprint(connection, self._collection.collection_id, memory.fingerprint)
-                duplicates = await self._duplicates(connection, memory, look)
-                if look.joins:
-                    target = await self._target(connection, memory, duplicates, look)
+                duplicates = await self._duplicates(connection, memory, found)
+                if found.joins:
+                    target = await self._target(connection, memory, duplicates, found)
             written = memory if target is None else rules.merged(target, memory)
             report, items = await self._write(connection, [written])
-            if look is not None and (text := memory.item().indexed_text) != written.item().indexed_text:
+            if found is not None and (text := memory.item().indexed_text) != written.item().indexed_text:
                 await uncache_texts(connection, self.writer.tenant_id, [text])  # no memory has the searched text
             return duplicates, target, report, items
 
@@ -340,16 +340,18 @@ class MemoryWriter:
         plan.written |= {key: _with_repetitions(memories_by_id[key], memories) for key, memories in joined.items()}
         return plan
 
-    async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
+    async def _duplicates(
+        self, connection: Connection, memory: NewMemory, found: FoundDuplicates
+    ) -> tuple[Duplicate, ...]:
         """Find the memories with the same words, and the nearly equal ones; the most alike first."""
-        same = await store.memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
-        duplicates = {near.memory_id: Duplicate(near.memory_id, near.similarity) for near in look.near}
+        same = await store.memories_with(connection, self._collection.collection_id, memory.fingerprint, found.now)
+        duplicates = {near.memory_id: Duplicate(near.memory_id, near.similarity) for near in found.near}
         duplicates |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
         duplicates.pop(memory.memory_id, None)
         return tuple(sorted(duplicates.values(), key=lambda duplicate: (-duplicate.similarity, duplicate.memory_id)))
 
     async def _target(
-        self, connection: Connection, memory: NewMemory, duplicates: Sequence[Duplicate], look: Look
+        self, connection: Connection, memory: NewMemory, duplicates: Sequence[Duplicate], found: FoundDuplicates
     ) -> Memory | None:
         """The most alike memory that it may join, if its text has not changed since the search.
 
@@ -360,9 +362,9 @@ class MemoryWriter:
             return None
         collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
         known = await store.read_memories(self._within(connection), ids)
-        targets = [key for key in ids if key in known and _is_target(known[key], memory, look)]
+        targets = [key for key in ids if key in known and _is_target(known[key], memory, found)]
         held = await store.hold_memories(connection, collection_id, targets[:1]) if targets else {}
-        return next((target for target in held.values() if _is_target(target, memory, look)), None)
+        return next((target for target in held.values() if _is_target(target, memory, found)), None)
 
     async def _finish(self, report: AddReport, items: Sequence[Item]) -> AddReport:
         """Embed the written items, and adapt weights and indexes, as for any items."""
@@ -371,11 +373,11 @@ class MemoryWriter:
         return report
 
 
-def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
+def _is_target(known: Memory, memory: NewMemory, found: FoundDuplicates) -> bool:
     """Whether the memory may join ``known``, which has the same text or still the text with which it was found."""
-    if not rules.may_join(known, memory, look.now):
+    if not rules.may_join(known, memory, found.now):
         return False
-    seen = {near.memory_id: near.text for near in look.near}
+    seen = {near.memory_id: near.text for near in found.near}
     return rules.to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text
 
 

@@ -60,14 +60,11 @@ from retrieval.engine.record import request_of
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.search import Searcher
 from retrieval.services.add import EMBED_BATCH, AddReport, HashedVectors, Writer
+from retrieval.services.index_recall import dense_request
 from retrieval.services.indexes import GRAPH_BYTES, RECALL_PROMISED, IndexOutcome, drop_indexes, index_rows, keep_index
-from retrieval.services.recall import dense_request
 from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
-
-KEPT_DAYS = 7.0
-"""Time that the former space is kept after the switch."""
 
 COMPARED, DEPTH, CONDENSED = 100, 10, 100
 """The number of recorded questions that are compared, of hits of each, and of hits searched for verdicts."""
@@ -93,7 +90,7 @@ class ReembeddingCost(Serializable):
     items: int
     """Items that have no vector there."""
     without_text: int
-    """Items without title and text that have a caller's vector; see ``told_without_text``."""
+    """Items without title and text that have a caller's vector, which is not moved."""
     texts: int
     """Distinct texts of these items that the embedder would be asked for; the others' vectors are cached."""
     tokens: int
@@ -107,7 +104,7 @@ class ReembeddingCost(Serializable):
     days: int | None
     """The number of days over which the budget spreads them; None: no budget was given."""
     note: str
-    """What would refuse the switch, and what to do about it; empty: nothing would."""
+    """The reason why a switch would be refused, and the remedy; empty: it would not be refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +144,7 @@ class Reembedding(ReembeddingProgress):
     pending: int
     """Items that wait for their vector in the space being filled: the target, after the switch the former space."""
     without_text: int
-    """Items without title and text whose caller's vector is in the former space only; see ``told_without_text``."""
+    """Items without title and text whose caller's vector is in the former space only; it is not moved."""
     spent_today: int
     """Tokens of the day's budget (UTC) that are spent."""
     removes_at: datetime | None
@@ -163,7 +160,7 @@ class Pace:
     tokens_a_minute: int | None = None
     tokens_a_day: int | None = None
     """The budget of a day (UTC), 1 or more; None: no budget."""
-    keep_days: float = KEPT_DAYS
+    keep_days: float = 7.0
     """Time that the former space is kept after the switch."""
 
     def __post_init__(self) -> None:
@@ -208,8 +205,8 @@ async def cost_of(
     )
 
 
-def told_without_text(number: int) -> str:
-    """What becomes of the callers' vectors of that many items without text; empty if there are none."""
+def note_on_items_without_text(number: int) -> str:
+    """A note that a re-embedding does not move the callers' vectors of that many items; empty: there are none."""
     if not number:
         return ""
     return (
@@ -367,7 +364,7 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
 
 
 async def reembed(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
-    """Work on the collection's re-embedding until it waits for the next day, a person or an embedder."""
+    """Continue the collection's re-embedding until it has to wait: for the next day, a person or an embedder."""
     run = _Run(workplace, workplace.place(target))
     while True:
         row = await store.find_reembedding(run.place)
@@ -398,7 +395,7 @@ class _Run:
     async def collection_in(self, space: StoredSpace) -> StoredCollection:
         stored = await collection_in_space(self.place, space.space_id)
         if stored is None:
-            raise InvalidRequestError("the collection is gone")
+            raise InvalidRequestError("the collection was removed")
         return stored
 
     async def writer(self, space: StoredSpace, embedder: CachedEmbedder) -> Writer:
@@ -414,7 +411,7 @@ class _Run:
         return embedder
 
     async def wait(self, why: str, states: Sequence[ReembeddingState] = _KEPT_STATES) -> None:
-        """Store the reason why the re-embedding does not proceed, if it is in one of the states, and not paused."""
+        """Store the reason why the re-embedding waits, if it is in one of these states and not paused."""
         await store.note_reembedding(self.place, why, states)
 
 
@@ -457,7 +454,7 @@ async def _against_switching(
 
 
 async def _keep_step(run: _Run, row: StoredReembedding) -> bool:
-    """Keep both spaces filled after the switch, until the time for which the former one is kept is over."""
+    """Keep both spaces filled after the switch, as long as the former one is kept."""
     if run.is_over(row):
         changes = {"state": ReembeddingState.REMOVING.value}
         await store.change_reembedding(run.place, [ReembeddingState.SWITCHED], changes)
@@ -637,7 +634,7 @@ async def _embed_last(run: _Run, row: StoredReembedding, connection: Connection,
 
 
 async def _lost_calibration(run: _Run, target: EmbeddingSpace) -> str:
-    """The reason against the switch: hits tell their relevance by a calibration that the target has not; else empty."""
+    """The reason against the switch: relevance is computed by a calibration that the target lacks; empty: no reason."""
     stored = await collection_by_id(run.place)
     if stored is None or stored.space is None or stored.profile.calibration is None:
         return ""
@@ -645,10 +642,10 @@ async def _lost_calibration(run: _Run, target: EmbeddingSpace) -> str:
     if space != stored.space.space.name or space == target.name or (target.provider, target.model) in SHIPPED:
         return ""
     return (
-        f"profile {stored.profile_version} of {stored.name!r} tells relevance by a calibration of {space}, and none is "
-        f"known of {target.name}: searches with min_relevance would be refused. Before the switch activate a profile "
-        f"without a calibration (retrieval profiles list {name}, then profiles use or profiles set), and calibrate "
-        f"again after the switch (retrieval calibrate {name})"
+        f"profile {stored.profile_version} of {stored.name!r} computes relevance by a calibration of {space}, and none "
+        f"is known for {target.name}: searches with min_relevance would be refused. Before the switch activate a "
+        f"profile without a calibration (retrieval profiles list {name}, then profiles use or profiles set), and "
+        f"calibrate again after the switch (retrieval calibrate {name})"
     )
 
 

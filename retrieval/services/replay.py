@@ -20,7 +20,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.reranking import RERANK, Rerank, Scored
 from retrieval.engine import replay as again
-from retrieval.engine.decide import Decider, Models
+from retrieval.engine.decide import Decider
 from retrieval.engine.record import AnsweredSearch, Recordable, request_of
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import Difference, Replay
@@ -43,7 +43,7 @@ async def replay(
     database = workplace.database
     then, stored = await _read_recorded(database, tenant_id, retrieval_id, collection)
     profile = await _profile_of(database, tenant_id, then)
-    model = await Models(database, tenant_id).model(then.collection_id, then.model_version)
+    model = await Decider(database, tenant_id).model(then.collection_id, then.model_version)
     changes, differing = await _today(workplace, tenant_id, stored, then)
     moved = () if profile is None else await _moved_statistics(database, tenant_id, then, profile, model)
     return Replay(
@@ -140,7 +140,7 @@ async def _repeat(
         collection=stored,
         embedder=None if stored.space is None else workplace.embedder_of(tenant_id, stored.space),
         recorder=catcher,
-        decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
+        decider=Decider(workplace.database, tenant_id),
         reranker=_AsRecorded(then),
     )
     await searcher.search_each(

@@ -35,9 +35,9 @@ class TextsearchOutcome(StrEnum):
 async def keep_textsearch_index(
     database: Database, collection: StoredCollection, rows: int = TEXTSEARCH_ROWS
 ) -> TextsearchOutcome:
-    """Make, keep or drop the collection's index by its size. Searches and writes go on meanwhile.
+    """Make, keep or drop the collection's index by its size. Searches and writes continue meanwhile.
 
-    If it is interrupted, the next call continues. Without the extension, and on a cluster, nothing is built, and
+    After an interruption the next call continues. Without the extension, and on a cluster, nothing is built, and
     leftovers of the extension are removed.
     """
     state = await store.textsearch_state(database, collection.collection_id)

@@ -102,7 +102,7 @@ async def export_collection(
             place = CollectionPlace(database, tenant_id, stored.collection_id, connection)
             seen = await collections.collection_by_id(place)
             if seen is None:
-                raise UnknownCollectionError(f"collection {stored.name!r} is gone")
+                raise UnknownCollectionError(f"collection {stored.name!r} was removed")
             stored, space_id = seen, seen.space_id
             rows = await store.count_rows(connection, stored.collection_id, space_id, names)
             created_at, weighed = await store.facts_of(connection, stored.collection_id)
@@ -295,7 +295,7 @@ async def _store_items(
     try:
         await write_items(connection, write)
     except ItemIsThereError as error:
-        raise InvalidRequestError(f"item {error.item_id!r:.80} is there twice") from error
+        raise InvalidRequestError(f"item {error.item_id!r:.80} occurs twice") from error
     await store.date_items(connection, collection_id, rows)
     return len(vectors)
 

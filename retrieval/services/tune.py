@@ -157,10 +157,10 @@ def tune(
 
     ``rankings`` has at least one query for each fold, each query with a relevant item. ``own``: the same queries by
     the legs of the current setting, if it has others than the tuned ones. ``depth``: the number of candidates of each
-    leg. ``vectors``: those of the candidates; without vectors, no refining is tried. Each fold's
-    queries are ranked by the setting that the other folds chose; of settings with equal means, the current one is
-    preferred, then the earlier one. A change is proposed if tuning beats the current setting on held-out queries with
-    p < 0.05. Equal input and seed give an equal report. ``progress`` is called after each setting.
+    leg. ``vectors``: those of the candidates; without vectors, no refining is tried. Each fold's queries are ranked by
+    the setting that the other folds chose; of settings with equal means, the current one is preferred, then the earlier
+    one. A change is proposed if tuning beats the current setting on held-out queries with p < 0.05. Equal input and
+    seed give an equal report. ``progress`` is called after each setting.
     """
     query_ids = sorted(rankings)
     settings = grid(current.fusion.k, with_refining=bool(vectors.row_of))

@@ -3485,7 +3485,7 @@ export interface components {
             tokens_a_minute: number | null;
             /**
              * Without Text
-             * @description Items without title and text whose caller's vector is in the former space only; see `told_without_text`.
+             * @description Items without title and text whose caller's vector is in the former space only; it is not moved.
              */
             without_text: number;
         };
@@ -3584,7 +3584,7 @@ export interface components {
             vector_bytes: number;
             /**
              * Without Text
-             * @description Items without title and text that have a caller's vector; see `told_without_text`.
+             * @description Items without title and text that have a caller's vector, which is not moved.
              */
             without_text: number;
         };

@@ -32,7 +32,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.serialization import Serializable
 from retrieval.domain.words import apart, lowered, terms, words
-from retrieval.services.memories import DecidedFact, MemoryWriter, Near
+from retrieval.services.memories import DecidedFact, MemoryWriter, SimilarMemory
 
 FACT = "fact"
 """The interaction type of memories that are made from messages, unless a call names another."""
@@ -269,7 +269,7 @@ def _stems(text: str) -> set[str]:
     return stems | set("".join(runs.split()))
 
 
-FactQuestion = tuple[str, Sequence[Near]]
+FactQuestion = tuple[str, Sequence[SimilarMemory]]
 """A fact with the memories near to it, the most similar first."""
 
 
@@ -277,7 +277,7 @@ class FactDecision(NamedTuple):
     """The decision of a language model on a fact and one of the memories near to it."""
 
     outcome: FactOutcome
-    near: Near | None = None
+    near: SimilarMemory | None = None
     reason: str = ""
 
 
@@ -360,7 +360,7 @@ async def near_memories(
     *,
     joins: bool = False,
     alike: Callable[[str, str, float | None], float] = similarity,
-) -> list[Near]:
+) -> list[SimilarMemory]:
     """The memories of its project whose similarity is at least the threshold, the most similar first, expired or not.
 
     They are searched by words and, with the memory's ``vector``, by meaning. With ``joins`` only memories of the same
@@ -384,7 +384,7 @@ async def near_memories(
         )
         hits |= {hit.item_id: hit for hit in result}
     similarities = {hit.item_id: alike(hit.body, item.body, _cosine(hit, item)) for hit in hits.values()}
-    near = [Near(key, cosine, hits[key].body) for key, cosine in similarities.items() if cosine >= threshold]
+    near = [SimilarMemory(key, cosine, hits[key].body) for key, cosine in similarities.items() if cosine >= threshold]
     return sorted(near, key=lambda near: (-near.similarity, near.memory_id))
 
 
@@ -507,12 +507,12 @@ class Remembering:
                 decisions[index] = decision
         return decisions
 
-    async def _near(self, facts: Sequence[NewMemory]) -> list[list[Near]]:
+    async def _near(self, facts: Sequence[NewMemory]) -> list[list[SimilarMemory]]:
         """The memories that each fact may join or supersede, the most similar first."""
         vectors = await self.writer.vectors_of([fact.item() for fact in facts])
         gate = asyncio.Semaphore(SEARCHES_AT_ONCE)
 
-        async def near(index: int) -> list[Near]:
+        async def near(index: int) -> list[SimilarMemory]:
             async with gate:
                 vector = vectors[index] if vectors else None
                 return await near_memories(self.collection, facts[index], vector, NEAR_FROM, joins=True, alike=topical)
@@ -525,4 +525,4 @@ class Remembering:
         return [[memory for memory in memories if memory.memory_id in current] for memories in lists]
 
     async def _answer(self, prompt: str, schema: Any, system: str) -> Any:
-        return await handle_of(self.collection).parts.llm_calls.json(self.llm, prompt, schema, system=system)
+        return await handle_of(self.collection).shared.llm_calls.json(self.llm, prompt, schema, system=system)

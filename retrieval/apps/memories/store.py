@@ -24,7 +24,7 @@ from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.add import AddReport
 from retrieval.services.items import writer_of
-from retrieval.services.memories import Look, MemoryWriter, forget, forget_all, histories
+from retrieval.services.memories import FoundDuplicates, MemoryWriter, forget, forget_all, histories
 
 COLLECTION = "memories"
 
@@ -381,7 +381,7 @@ class MemoryStore:
             )
             current = await self.get_memories([memory.memory_id for memory in candidates]) if candidates else {}
             near = [memory for memory in candidates if memory.memory_id in current]
-            look = Look(near, self._platform.now, joins=joins)
+            look = FoundDuplicates(near, self._platform.now, joins=joins)
         return await writer.store(memory, look)
 
     async def _read(self, memory_ids: Sequence[str]) -> dict[str, Memory]:

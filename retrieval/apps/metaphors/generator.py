@@ -283,4 +283,4 @@ class Generator:
 
     @property
     def _calls(self) -> SharedCalls:
-        return handle_of(self.corpus.collection).parts.llm_calls
+        return handle_of(self.corpus.collection).shared.llm_calls

@@ -246,7 +246,7 @@ class DualRetriever:
         checks.check_functions(clock=clock)
         self._storage = storage
         # Tests search other storages too.
-        self._bounds = handle_of(storage).parts.bounds if isinstance(storage, Collection) else DEFAULT_BOUNDS
+        self._bounds = handle_of(storage).shared.bounds if isinstance(storage, Collection) else DEFAULT_BOUNDS
         self._llm = checked_llm(llm)
         seconds = checks.checked_positive("rewrite_timeout_seconds", rewrite_timeout_seconds, "2", SECONDS_MAX)
         self._rewriter = None if llm is None else Rewriter(storage, llm, seed, seconds)

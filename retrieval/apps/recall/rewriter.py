@@ -167,26 +167,26 @@ class Rewriter:
 
     async def in_time(self, query: str) -> Rewrites:
         """Two to three other wordings, from the cache or the model, within the budget; or the reason for none."""
-        name, parts = llms.model_name(self.llm), handle_of(self.storage).parts
+        name, shared = llms.model_name(self.llm), handle_of(self.storage).shared
         instructions = INSTRUCTIONS if self.seed is None else f"{INSTRUCTIONS}, seed {self.seed}"
 
         async def load_or_ask() -> tuple[str, ...]:
-            cached = await parts.rewrites.read(name, query, instructions=instructions)
+            cached = await shared.rewrites.read(name, query, instructions=instructions)
             if wordings := usable_rewrites(cached or (), query):
                 return tuple(wordings)
             system = SYSTEM if self.seed is None else f"{SYSTEM} This is variation {self.seed}."
-            answer = await parts.llm_calls.json(
+            answer = await shared.llm_calls.json(
                 self.llm, rewriting_prompt(query), SCHEMA, system=system, seconds=self.budget_seconds
             )
             wordings = usable_rewrites(answer["rewrites"], query)
             if not wordings:
                 raise LLMRejectedError(f"{name} gave no rewrite that can be searched for")
-            await parts.rewrites.keep(name, query, wordings, instructions=instructions)
+            await shared.rewrites.keep(name, query, wordings, instructions=instructions)
             return tuple(wordings)
 
         key = (id(self.llm), instructions, query)
         try:
-            return Rewrites(await parts.llm_calls.result(key, load_or_ask, self.budget_seconds))
+            return Rewrites(await shared.llm_calls.result(key, load_or_ask, self.budget_seconds))
         except TimeoutError:
             return Rewrites(why_none=f"{name} gave no rewrites within {self.budget_seconds:g} s")
         except LLMError as error:

@@ -20,8 +20,8 @@ from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.wording import duration, several
 from retrieval.services import indexes
+from retrieval.services.index_recall import LEAST_SAMPLES
 from retrieval.services.indexes import IndexOutcome
-from retrieval.services.recall import LEAST_SAMPLES
 from retrieval.services.workplace import Workplace
 
 TRY_SECONDS = 15.0

@@ -98,7 +98,7 @@ def check_login(facts: ServerFacts, server: ServerState, names: Names, *, is_emb
 
 
 def check_roles(server: ServerState) -> Iterator[Finding]:
-    """Check the installation's own roles: row-level security must hold for them, and nobody may log in as them."""
+    """Check the installation's own roles: row-level security must hold for them, and no login may be one of them."""
     for role in server.unsafe_roles:
         found = f"role {role!r} may log in or bypass row-level security: tenants are not kept apart"
         mend = f"ALTER ROLE {quote_identifier(role)} NOLOGIN NOSUPERUSER NOBYPASSRLS;"

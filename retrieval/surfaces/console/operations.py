@@ -15,7 +15,7 @@ from retrieval.domain.api_key import Scope
 from retrieval.domain.diagnosis import Diagnosis, Finding
 from retrieval.domain.errors import InvalidRequestError, NotFoundError, UnknownCollectionError
 from retrieval.domain.records.analytics import AnalyticsTable
-from retrieval.services.reembed import ACTIONS, Reembedding, possible_actions, told_without_text
+from retrieval.services.reembed import ACTIONS, Reembedding, note_on_items_without_text, possible_actions
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
 from retrieval.surfaces.console.plots import Series, lines, stored_figure
 from retrieval.surfaces.http.routes.installation import examined
@@ -224,7 +224,7 @@ async def reembed(visit: Visit) -> h.Node:
         cost = await visit.platform.reembed_cost(name, to=to)
         size = cost.vector_bytes / 2**20
         summary = f"{cost.texts:,} texts of {cost.tokens:,} tokens to {cost.target}, and {size:.1f} MB of vectors."
-        notes = filter(None, (summary, told_without_text(cost.without_text), cost.note))
+        notes = filter(None, (summary, note_on_items_without_text(cost.without_text), cost.note))
         return await reembedding(visit, notice(" ".join(notes)))
     if do == "start":
         await visit.platform.reembed(name, to=to)

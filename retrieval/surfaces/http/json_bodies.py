@@ -126,7 +126,7 @@ def at(*place: str | int) -> Iterator[None]:
 async def filter_at(name: str | int, where: Mapping[str, Any] | None, collection: Collection) -> Filter | None:
     """The filter in the member of that name. Raises ``InvalidFilterError``."""
     with at(name):
-        return await parsed_filter(where, handle_of(collection).parts.bounds)
+        return await parsed_filter(where, handle_of(collection).shared.bounds)
 
 
 async def filters_at(

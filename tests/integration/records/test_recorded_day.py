@@ -207,8 +207,8 @@ async def _figures_of_judges(day: Day) -> dict[str, Any]:
         platform.workplace, await target_of(platform, day.docs), until=datetime.now(UTC) + timedelta(days=1)
     )
     events = sorted(
-        (rating.question or "", rating.event.item_id, rating.event.reward, rating.event.relevance or -1.0,
-         rating.event.rank or 0, sum(rating.event.signals.values())) for rating in examples.rated
+        (rating.question or "", rating.item_id, rating.reward, rating.relevance or -1.0,
+         rating.rank or 0, sum(rating.signals.values())) for rating in examples.rated
     )  # fmt: skip
     slates = sorted(
         (slate.question, "".join(slate.item_ids), sum(slate.relevance), sum(map(sum, slate.legs.values())),

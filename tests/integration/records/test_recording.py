@@ -33,7 +33,7 @@ from retrieval.domain.search.filters import Contains, Or
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
 from retrieval.engine import recorder as sampling
-from retrieval.engine.record import AnsweredSearch, record
+from retrieval.engine.record import AnsweredSearch
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.services.indexes import IndexOutcome, keep_index
@@ -211,7 +211,7 @@ async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -
     stored = await (await _fill(platform)).refresh()
     chance = random.Random(1)
     first, other = (
-        recording_statement.encoded(record(answered_search(chance=chance, collection_id=stored.collection_id)))
+        recording_statement.encoded(answered_search(chance=chance, collection_id=stored.collection_id).record())
         for _ in range(2)
     )
     losses = {(stored.collection_id, datetime.now(UTC).date(), "overflow"): 2}
@@ -249,7 +249,7 @@ async def test_a_record_waits_without_the_texts_of_its_hits(platform: Platform) 
     await collection.add([{"_id": str(n), "text": f"common {'secret' * 9} {n}"} for n in range(5)])
     for legs in (["lexical"], ["lexical", "dense"]):
         assert "secret" in (await collection.search("common", legs=legs))[0].body
-    waiting = list(handle_of(collection).parts.recorder._queue)  # noqa: SLF001 - nobody else sees them
+    waiting = list(handle_of(collection).shared.recorder._queue)  # noqa: SLF001 - nobody else sees them
     assert [len(search.answered.shown) for search in waiting if isinstance(search.answered, AnsweredSearch)] == [5, 5]
     assert "secret" not in repr(waiting)
     await platform.recorded()

@@ -24,7 +24,7 @@ from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
 from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.signals import KeywordOverlap, VectorSimilarity
-from retrieval.engine.decide import Models
+from retrieval.engine.decide import Decider
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
@@ -167,7 +167,7 @@ async def test_a_learned_ranking_is_replayed(platform: Platform, combination: Co
 async def _check_another_profile(platform: Platform, collection: Collection) -> None:
     """The profile under another name would have drawn what the last search drew."""
     stored, tenant = await collection.refresh(), platform.tenant_id
-    model = await Models(platform.database, tenant).model(stored.collection_id, stored.model_version)
+    model = await Decider(platform.database, tenant).model(stored.collection_id, stored.model_version)
     async with platform.database.snapshot(tenant) as connection:
         pools = read_pools(connection, stored.collection_id, since=EPOCH, most=1)
         (pool,) = [pool async for pool in pools]

@@ -21,8 +21,8 @@ from retrieval.adapters.store.search.recall import keep_sample
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vectors
 from retrieval.domain.search.hit import Path
+from retrieval.services.index_recall import measure_recall
 from retrieval.services.indexes import IndexOutcome, is_index_off, keep_index, rebuild_index
-from retrieval.services.recall import measure_recall
 from tests.support.corpora import Corpus, make_corpus
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of

@@ -165,13 +165,13 @@ async def test_a_reader_that_has_not_heard_of_the_switch_never_compares_two_spac
     # One row changes, whatever the reader's copy is.
     handle = handle_of(reader)
     await moving.reembedding("docs", "switch")
-    handle.stored, handle.embedder = before, handle.parts.embedders(before.space)
-    handle._read_at = handle.parts.clock()  # noqa: SLF001 - it believes that it has just read
+    handle.stored, handle.embedder = before, handle.shared.embedders(before.space)
+    handle._read_at = handle.shared.clock()  # noqa: SLF001 - it believes that it has just read
     item_id, score = await first(reader, 3)
     assert (item_id, round(score, 2)) == ("003", 1.0)
     assert handle.stored.space != before.space
-    handle.stored, handle.embedder = before, handle.parts.embedders(before.space)
-    handle._read_at = handle.parts.clock()  # noqa: SLF001
+    handle.stored, handle.embedder = before, handle.shared.embedders(before.space)
+    handle._read_at = handle.shared.clock()  # noqa: SLF001
     each = await reader.search_each([text(4), text(5)], legs=["dense"], limit=1)
     assert [result[0].item_id for result in each] == ["004", "005"]
     assert all(round(result[0].score, 2) == 1.0 for result in each)
@@ -231,8 +231,8 @@ async def test_a_writer_that_has_not_heard_of_the_switch_leaves_nothing_behind(
     handle = handle_of(collection)
 
     async def write(item: dict[str, Any]) -> None:
-        handle.stored, handle.embedder = believed, handle.parts.embedders(former)
-        handle._read_at = handle.parts.clock()  # noqa: SLF001
+        handle.stored, handle.embedder = believed, handle.shared.embedders(former)
+        handle._read_at = handle.shared.clock()  # noqa: SLF001
         await collection.add([item])
 
     await write({"_id": "003", "text": "another thing entirely"})

@@ -297,7 +297,7 @@ FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
         "klingon",
     ),
     "unknown row": (lambda lines: [*lines, '{"secret": {}}'], "is not a row of a collection"),
-    "item twice": (lambda lines: [*lines[:4], lines[_line(lines, "item")], *lines[4:]], "same id|there twice"),
+    "item twice": (lambda lines: [*lines[:4], lines[_line(lines, "item")], *lines[4:]], "same id|occurs twice"),
     "item": (lambda lines: changed(lines, _line(lines, "item"), title="a\u0007b"), "lines? .* title holds"),
     "vector": (lambda lines: changed(lines, _line(lines, "item"), vector=[1.0, 2.0]), "one row of the same length"),
     "no vector": (lambda lines: changed(lines, _line(lines, "item"), vector=[0.0] * 256), "is zero"),

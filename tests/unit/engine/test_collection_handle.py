@@ -11,7 +11,7 @@ import pytest
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.engine import collection_handle as module
-from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
+from retrieval.engine.collection_handle import CollectionHandle, SharedServices
 from tests.unit.engine.test_plan import SMALL
 
 
@@ -45,7 +45,7 @@ def _aged(seconds: float) -> tuple[CollectionHandle, list[float]]:
     """A handle that was read that long ago, with its clock."""
     now = [0.0]
     parts = SimpleNamespace(database=None, tenant_id=1, clock=lambda: now[0], embedders=lambda _: None)
-    handle = CollectionHandle(cast("CollectionParts", parts), SMALL)
+    handle = CollectionHandle(cast("SharedServices", parts), SMALL)
     now[0] = seconds
     return handle, now
 

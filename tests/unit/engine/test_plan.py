@@ -82,17 +82,17 @@ async def test_similarity_without_a_vector_is_noted() -> None:
     """Without a dense leg too, the note says what is missing from the score."""
     profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
     request = checked_request("words", profile=profile)
-    vectors = await query_vectors(SMALL, None, [request])
-    assert vectors.why_none is not None
-    assert vectors.why_none.startswith("vector_similarity is 0: no embedder for the space")
-    assert make_plan(SMALL, request, vectors.why_none).notes == (vectors.why_none,)
-    assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=vectors.why_none).notes == ()
+    _, why_none = await query_vectors(SMALL, None, [request])
+    assert why_none is not None
+    assert why_none.startswith("vector_similarity is 0: no embedder for the space")
+    assert make_plan(SMALL, request, why_none).notes == (why_none,)
+    assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=why_none).notes == ()
 
 
 def test_preferred_items_are_searched_to_the_same_depth() -> None:
     """With a single leg too: the first of it alone would not do where both are merged."""
     profile = Profile(legs={"lexical": 1})
-    request = checked_request("words", profile=profile, preferred=parse_where({"n": {"lt": 5}}))
+    request = checked_request("words", profile=profile, preferred=[parse_where({"n": {"lt": 5}})])
     (narrowed,) = request.narrowed
     first = make_plan(LARGE, request, "no")
     preferred = plan_preferred(LARGE, narrowed, "no", first)

@@ -18,7 +18,7 @@ from retrieval.domain.search.filters import And, Contains, Filter, Not, OneOf, O
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.engine.ranking import signals_of
-from retrieval.engine.record import AnsweredSearch, DecisionRecord, record, recorded_request, request_of
+from retrieval.engine.record import AnsweredSearch, DecisionRecord, recorded_request, request_of
 from retrieval.engine.request import SearchRequest, checked_request
 from tests.support.recording import MOMENT, SCORES, answered_search
 from tests.support.rows import value_of
@@ -26,7 +26,7 @@ from tests.support.rows import value_of
 
 def told_of(search: AnsweredSearch) -> RecordedSearch:
     """The record as it is read."""
-    return recorded_search(record(search), search.plan.profile)
+    return recorded_search(search.record(), search.plan.profile)
 
 
 def test_a_record_has_a_value_for_every_column() -> None:
@@ -37,7 +37,7 @@ def test_a_record_has_a_value_for_every_column() -> None:
 
 def test_its_time_is_that_of_its_identifier() -> None:
     """The month of a record follows from its identifier."""
-    stored_record = record(answered_search())
+    stored_record = answered_search().record()
     assert stored_record.retrieved_at == MOMENT
     assert stored_record.statistics_at == MOMENT
 
@@ -109,7 +109,7 @@ def stacked(pool: int) -> AnsweredSearch:
 
 def test_the_parts_that_a_stack_made_of_scores_follow_from_its_weights() -> None:
     """Rank and signal are the candidates', and ties have the order of relevance."""
-    assert record(stacked(pool=4)).shown_signals == {"relevance": 10.0, "length": 2.0}
+    assert stacked(pool=4).record().shown_signals == {"relevance": 10.0, "length": 2.0}
     first, second, third = told_of(stacked(pool=4)).impressions
     assert first.signals["length"] == {"rank": 4, "raw": -1.0, "weight": 2.0, "value": -2.0}
     assert (second.signals["length"]["rank"], third.signals["length"]["rank"]) == (1, 2)
@@ -120,14 +120,14 @@ def test_the_parts_that_a_stack_made_of_scores_follow_from_its_weights() -> None
 
 def test_the_parts_of_scores_are_kept_where_not_all_candidates_are() -> None:
     """Ranks among all of them would not follow."""
-    shown_signals = record(stacked(pool=3)).shown_signals
+    shown_signals = stacked(pool=3).record().shown_signals
     assert isinstance(shown_signals, list)
     assert len(shown_signals) == 3
 
 
 def test_a_stacks_part_of_relevance_is_gone_with_the_profile() -> None:
     """Relevance followed from it."""
-    search_read = recorded_search(record(stacked(pool=4)), None)
+    search_read = recorded_search(stacked(pool=4).record(), None)
     assert set(search_read.impressions[0].signals) == {"length"}
 
 
@@ -135,18 +135,18 @@ def test_the_spread_is_that_of_the_first_five_scores() -> None:
     """First minus fifth; minus the last where there are fewer; none without hits."""
     six = {"dense": {name: 1.0 - place / 10 for place, name in enumerate("abcdef")}}
     request = SearchRequest(query="x", vector=None, limit=6, condition=None, profile=None)
-    stored_record = record(answered_search(scores=six, request=request))
+    stored_record = answered_search(scores=six, request=request).record()
     assert (stored_record.hits, stored_record.top_score) == (6, 1.0)
     assert stored_record.score_spread == pytest.approx(0.4)
-    assert record(answered_search(scores={"dense": {"a": 0.5}})).score_spread == 0.0
-    none = record(answered_search(scores={"dense": {}}))
+    assert answered_search(scores={"dense": {"a": 0.5}}).record().score_spread == 0.0
+    none = answered_search(scores={"dense": {}}).record()
     assert (none.hits, none.top_score, none.score_spread) == (0, None, None)
 
 
 def test_the_context_is_kept_as_given() -> None:
     """The actor, the situation, and the number of backtracks."""
     context = Context(domain="d", complexity=0.5, actor="ann", session="s", backtracks=2, generated=True)
-    stored_record = record(answered_search(context=context))
+    stored_record = answered_search(context=context).record()
     assert (stored_record.domain, stored_record.complexity, stored_record.actor, stored_record.session) == (
         "d",
         0.5,
@@ -158,16 +158,16 @@ def test_the_context_is_kept_as_given() -> None:
 
 def test_a_vector_is_kept_only_where_the_caller_gave_it() -> None:
     """An embedded query can be embedded again."""
-    assert record(answered_search()).vector is None
+    assert answered_search().record().vector is None
     by_vector = SearchRequest(query="", vector=np.ones(3, np.float32), limit=3, condition=None, profile=None)
-    assert record(answered_search(request=by_vector)).vector == [1.0, 1.0, 1.0]
+    assert answered_search(request=by_vector).record().vector == [1.0, 1.0, 1.0]
 
 
 def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
     """The version is 0, and the request has the profile."""
     own = Profile(legs={"dense": 2.0}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
     request = SearchRequest(query="x", vector=None, limit=3, condition=None, profile=own)
-    stored_record = record(answered_search(profile=own, request=request, profile_version=None))
+    stored_record = answered_search(profile=own, request=request, profile_version=None).record()
     assert stored_record.profile_version == 0
     assert Profile.from_dict(stored_record.request["profile"]) == own
 
@@ -175,29 +175,29 @@ def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_value_that_is_not_a_number_is_refused(number: float) -> None:
     """This applies to every field."""
-    scored = record(answered_search(scores={**SCORES, "dense": {"a": number}}))
-    for stored_record in (scored, replace(record(answered_search()), retrieval_time_ms=number, timings_ms={})):
+    scored = answered_search(scores={**SCORES, "dense": {"a": number}}).record()
+    for stored_record in (scored, replace(answered_search().record(), retrieval_time_ms=number, timings_ms={})):
         with pytest.raises(ValueError, match="not a finite number"):
             encoded(stored_record)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        encoded(replace(record(answered_search()), timings_ms={"total": number}))
+        encoded(replace(answered_search().record(), timings_ms={"total": number}))
 
 
 def test_scores_take_half_the_room_where_they_lose_nothing() -> None:
     """Scores that ``real`` represents exactly are sent as such; a single other score makes all ``double``."""
-    halves = record(answered_search(scores={"dense": {"a": 0.5, "b": 0.25}}))
+    halves = answered_search(scores={"dense": {"a": 0.5, "b": 0.25}}).record()
     assert (value_of(encoded(halves), "pool_scores"), value_of(encoded(halves), "pool_scores_exact")) == (
         [[0.5, 0.25]],
         None,
     )
-    tenths = record(answered_search(scores={"dense": {"a": 0.5, "b": 0.1}, "lexical": {"a": 2.0}}))
+    tenths = answered_search(scores={"dense": {"a": 0.5, "b": 0.1}, "lexical": {"a": 2.0}}).record()
     assert value_of(encoded(tenths), "pool_scores") is None
     assert value_of(encoded(tenths), "pool_scores_exact") == [[0.5, 0.1], [2.0, None]]
 
 
 def test_a_row_says_what_the_record_says() -> None:
     """Each column has PostgreSQL's form; usual values are left out."""
-    stored_record = record(answered_search())
+    stored_record = answered_search().record()
     row = {name: value_of(encoded(stored_record), name) for name in COLUMNS}
     same = (
         "retrieval_id",
@@ -230,12 +230,12 @@ def test_omitted_parts_follow_from_the_recorded_ones(profile: Profile) -> None:
     """The parts of each score, to the last digit; without the profile, at least the legs' own scores and ranks."""
     scores = {leg: SCORES[leg] for leg in profile.legs}
     search = answered_search(profile=profile, scores=scores)
-    search_read = recorded_search(record(search), profile)
+    search_read = recorded_search(search.record(), profile)
     assert [impression.signals for impression in search_read.impressions] == [
         signals_of(hit.contributions) for hit in search.shown
     ]
     assert sorted(search_read.pool_signals["relevance"], reverse=True) == search_read.pool_signals["relevance"]
-    without_profile = recorded_search(record(search), None)
+    without_profile = recorded_search(search.record(), None)
     assert "relevance" not in without_profile.pool_signals
     for bare_impression, whole in zip(without_profile.impressions, search_read.impressions, strict=True):
         bare = {leg: {key: part[key] for key in ("rank", "raw")} for leg, part in whole.signals.items()}
@@ -258,7 +258,7 @@ WHERE = {"and": [{"priority": ["High", 1]}, {"occurred_at": {"gte": datetime(202
 )
 def test_a_request_comes_back(search_request: SearchRequest) -> None:
     """Words, limit, grouping, prefixes, phrases and filter, in a form that means the same."""
-    back = request_of(recorded_search(record(answered_search(request=search_request)), None))
+    back = request_of(recorded_search(answered_search(request=search_request).record(), None))
     assert back is not None
     assert replace(back, condition=None) == replace(search_request, condition=None)
     assert _flat(back.condition) == _flat(search_request.condition)
@@ -277,6 +277,7 @@ def _flat(condition: Filter | None) -> list[Filter]:
 def test_a_filter_without_a_mapping_is_distinguished_from_no_filter(condition: Filter) -> None:
     """It cannot be repeated, and the record says so."""
     unsayable = checked_request("words", condition=condition)
-    assert recorded_request(unsayable).condition == {}
-    assert recorded_request(unsayable).request["is_whole"] is False
-    assert request_of(recorded_search(record(answered_search(request=unsayable)), None)) is None
+    mapping, recorded = recorded_request(unsayable)
+    assert mapping == {}
+    assert recorded["is_whole"] is False
+    assert request_of(recorded_search(answered_search(request=unsayable).record(), None)) is None

@@ -16,7 +16,7 @@ from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import Losses
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.engine import recorder as module
-from retrieval.engine.record import AnsweredSearch, EncodedRecord, record
+from retrieval.engine.record import AnsweredSearch, EncodedRecord
 from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
 from tests.support.recording import answered_search
 from tests.support.rows import value_of
@@ -128,7 +128,7 @@ async def test_a_long_record_waits_encoded() -> None:
     recorder.offer(down)
     await recorder.recorded()
     assert store.kept == [search.retrieval_id]
-    assert down == EncodedRecord(search.retrieval_id, search.collection_id, encoded(record(search)))
+    assert down == EncodedRecord(search.retrieval_id, search.collection_id, encoded(search.record()))
 
 
 def test_a_record_that_cannot_be_encoded_waits_unchanged() -> None:

@@ -14,7 +14,7 @@ from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.diversity import Diversity
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned, Recording
-from retrieval.engine.record import DecisionRecord, record
+from retrieval.engine.record import DecisionRecord
 from retrieval.engine.replay import Difference, differences, why_not_reproduced
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
@@ -29,7 +29,7 @@ SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind
 
 def _record(profile: Profile | None = None, **more: Any) -> RecordedSearch:
     """A record as it is read."""
-    return recorded_search(record(answered_search(profile=profile, **more)), profile or Profile())
+    return recorded_search(answered_search(profile=profile, **more).record(), profile or Profile())
 
 
 @pytest.mark.parametrize("profile", [Profile(), SUM, Profile(legs={"lexical": 3.0, "dense": 0.1})])

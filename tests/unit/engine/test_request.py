@@ -92,7 +92,8 @@ def test_invalid_tags_are_refused(tags: Any) -> None:
 
 def test_a_preferred_filter_counts_once_and_truth_is_not_the_number_one() -> None:
     """A repeated filter counts at its first place; one with another type of value is another filter."""
-    request = checked_request("words", preferred=[{"is_new": True}, {"is_new": 1}, {"is_new": True}])
+    preferred = [parse_where({"is_new": value}) for value in (True, 1, True)]
+    request = checked_request("words", preferred=preferred)
 
     assert [type(filter_.values[0]) for filter_ in request.preferred if isinstance(filter_, OneOf)] == [bool, int]
 

@@ -14,7 +14,7 @@ from retrieval.learning.relevance import (
     can_fit,
     fit_calibration,
     held_out,
-    honesty,
+    quality_of,
 )
 
 TRUE = Calibration(space="s", both=(-3.0, 4.0, -6.0, 5.0, -8.0))
@@ -69,7 +69,7 @@ def test_from_a_start_few_hits_are_enough_to_be_more_honest() -> None:
         relevances = [
             relevance for relevance in fitted.relevances([hit.evidence for hit in rest]) if relevance is not None
         ]
-        return honesty(relevances, [hit.is_relevant for hit in rest]).error
+        return quality_of(relevances, [hit.is_relevant for hit in rest]).error
 
     none, few, more = error(0), error(50), error(500)
 
@@ -109,14 +109,14 @@ def test_held_out_queries_get_honest_probabilities() -> None:
     assert sum(group.hits for group in report.bins) == 5_000
 
 
-def test_honesty_by_hand() -> None:
+def test_quality_by_hand() -> None:
     """Four hits in two bins, of which one pair of four is the wrong way round."""
-    report = honesty([0.1, 0.1, 0.9, 0.05], [False, True, True, False])
+    report = quality_of([0.1, 0.1, 0.9, 0.05], [False, True, True, False])
 
     assert report.told_apart == pytest.approx(3.5 / 4)
     assert report.relevant == 0.5
     assert [(group.hits, group.relevant) for group in report.bins] == [(1, 0.0), (2, 0.5), (1, 1.0)]
-    assert honesty([0.5], [True]).told_apart is None
+    assert quality_of([0.5], [True]).told_apart is None
 
 
 def test_calibration_error_is_the_mean_gap_between_promise_and_reward() -> None:

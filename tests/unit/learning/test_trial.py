@@ -10,7 +10,7 @@ import pytest
 
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.profile_parts import Combination
-from retrieval.learning.examples import Event, Example, Examples, Slate, cosine, directions, without_own
+from retrieval.learning.examples import Event, Examples, Slate, cosine, directions, without_own
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
 from retrieval.learning.trial import TrialOutcome, log_losses, trial
@@ -29,8 +29,11 @@ def _examples(questions: int, *, seed: int = 1, is_learnable: bool = True) -> Ex
         lucky = set(item_ids[:3]) if is_learnable else set(rng.choice(item_ids, 3, replace=False))
         rewards = [float(item in GOOD) if is_learnable else float(item in lucky) for item in item_ids]
         for rank, (item, fits, reward) in enumerate(zip(item_ids, relevance, rewards, strict=True), 1):
-            event = Event(item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank)
-            rated.append(Example(event=event, question=f"q{number}"))
+            rated.append(
+                Event(
+                    item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank, question=f"q{number}"
+                )
+            )
         slates.append(
             Slate(
                 question=f"q{number}",
@@ -71,10 +74,10 @@ def test_few_searches_are_too_few_to_tell() -> None:
 def test_the_blend_does_not_know_the_answer_of_its_own_question() -> None:
     """An item that only this question rewarded has no affinity to it; an item that another question rewarded has."""
     query, other = np.eye(2, dtype=np.float32)
-    event = Event(item_id="a", buckets=(ANYWHERE,), reward=1.0, relevance=0.5)
-    alone = [Example(event=event, question="q", vector=query)]
+    first = Event(item_id="a", buckets=(ANYWHERE,), reward=1.0, relevance=0.5, question="q", vector=query)
+    alone = [first]
     assert without_own(alone, directions(alone)) == [0.0]
-    both = [*alone, Example(event=event, question="r", vector=(query + other) / np.float32(np.sqrt(2)))]
+    both = [first, replace(first, question="r", vector=(query + other) / np.float32(np.sqrt(2)))]
     assert without_own(both, directions(both)) == pytest.approx([0.7071, 0.7071], abs=1e-3)
     assert cosine(query, directions(both)["a"].total) == pytest.approx(0.9239, abs=1e-3)
 
@@ -93,7 +96,7 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
     forgotten = replace(examples, rated=[*examples.rated, replace(examples.rated[0], question=None)])
     for inside in (True, False):
         part = forgotten.of(frozenset({"q1"}), inside=inside)
-        assert None not in {example.question for example in part.rated}
+        assert None not in {event.question for event in part.rated}
 
 
 def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120) -> Examples:
@@ -110,8 +113,10 @@ def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 
         ]
         for rank, (item, fits, reward) in enumerate(zip(item_ids, relevance, rewards, strict=True), 1):
             if reward is not None:
-                event = Event(item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank)
-                rated.append(Example(event=event, question=f"q{number}"))
+                event = Event(
+                    item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank, question=f"q{number}"
+                )
+                rated.append(event)
         slates.append(
             Slate(
                 question=f"q{number}", vector=None, buckets=(ANYWHERE,), item_ids=item_ids, relevance=relevance,

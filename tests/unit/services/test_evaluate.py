@@ -236,7 +236,7 @@ def test_the_users_spelling_is_kept() -> None:
 
     assert tuple(metric.name for metric in metrics) == ("nDCG@10", "R@100", "MRR@10", "AP")
     assert parse_metric("RR@10").measure == metrics[2].measure
-    assert tuple(metric.cutoff for metric in metrics) == (10, 100, 10, None)
+    assert tuple(metric.limit for metric in metrics) == (10, 100, 10, 100)
 
 
 def test_a_comma_inside_parentheses_belongs_to_the_metric() -> None:

@@ -28,7 +28,7 @@ from retrieval.apps.memories.messages import (
 )
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.domain.items.memory import FactOutcome, NewMemory
-from retrieval.services.memories import Near
+from retrieval.services.memories import SimilarMemory
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ANN = Turn(1, "Ann", "I moved to Munich, and I'm living near the Isar.")
@@ -78,7 +78,7 @@ def test_nothing_in_a_message_ends_the_marks_around_it(text: str) -> None:
 
 def test_memories_are_shown_by_number() -> None:
     """Their ids go nowhere."""
-    prompt = decision_prompt([("Ann lives in Rome", [Near("secret-id", 0.5, "Ann lives in Rome</facts>")])])
+    prompt = decision_prompt([("Ann lives in Rome", [SimilarMemory("secret-id", 0.5, "Ann lives in Rome</facts>")])])
 
     assert "secret-id" not in prompt
     assert prompt.count("</facts>") == 1
@@ -103,7 +103,7 @@ def test_facts_with_the_same_words_become_one_and_too_many_are_refused() -> None
 
 def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:
     """A fact without a decision, or with one about another memory, is new."""
-    near = [Near("a", 1.0, "x"), Near("b", 0.5, "y")]
+    near = [SimilarMemory("a", 1.0, "x"), SimilarMemory("b", 0.5, "y")]
     questions = [("x", near)] * 4
     decisions = [
         {"fact": 1, "decision": "same", "memory": 2, "reason": "r\n" * 500},
