@@ -212,7 +212,7 @@ def _wordless_note(*, syntax: bool, typos: bool = False) -> str:
     return _NO_WORD if typos else f"{_NO_WORD}; {_FIND_TYPOS}"
 
 
-_LEGS = len(LegName)
+_MOST_LEGS = len(LegName)
 _MOST_COMPLETIONS = 100
 _MOST_FACETS = 10
 _SOME_COUNTED = "the facet {0!r} counts only the first {1:,} items that pass the filter"
@@ -360,8 +360,8 @@ def _call_profile(
         return profile
     if type(legs) is not list and (isinstance(legs, str) or not isinstance(legs, Sequence)):
         raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
-    if len(legs) > _LEGS:
-        raise InvalidRequestError(f"{len(legs)} legs; there are {_LEGS}, name each once")
+    if len(legs) > _MOST_LEGS:
+        raise InvalidRequestError(f"{len(legs)} legs; there are {_MOST_LEGS}, name each once")
     return handle.narrowed(profile or stored.profile, tuple(legs))
 
 

@@ -84,8 +84,8 @@ class Decider:
 
     database: Database
     tenant_id: int
-    _models: OrderedDict[tuple[int, int], LearnedModel | None] = field(default_factory=OrderedDict)
-    _centroids: OrderedDict[tuple[int, int, datetime], Vectors | None] = field(default_factory=OrderedDict)
+    _models: OrderedDict[tuple[int, int], LearnedModel | None] = field(default_factory=OrderedDict, init=False)
+    _centroids: OrderedDict[tuple[int, int, datetime], Vectors | None] = field(default_factory=OrderedDict, init=False)
 
     async def decide(
         self,
