@@ -766,7 +766,7 @@ class Platform:
             await ensure_months(self.database)
         except DatabaseError as error:
             _log.warning(
-                "the monthly partitions of recorded searches were not created: %s; run: retrieval jobs run months",
+                "the monthly partitions of recorded searches were not created: %s; the job months creates them",
                 error,
             )
 

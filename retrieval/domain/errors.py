@@ -69,6 +69,9 @@ class Advice(Enum):
     MAKE_COLLECTION = "make it with: retrieval ingest {name} {file}"
     LIST_PROFILES = "see: retrieval profiles list {name}"
     DECLARE_ANEW = "to change it: retrieval collections filterable {name} --drop {attribute} {attribute}:{kind}"
+    CALIBRATE = (
+        "fit it with: retrieval calibrate {name} (in Python: calibrate), or give min_score instead of min_relevance"
+    )
     BEGIN_REEMBEDDING = "begin one with: retrieval reembed {name} --to SPACE"
     END_REEMBEDDING = "let it end, or end it with: retrieval reembed {name} {action}"
     MAP_ID = "map the column of the ids: --map id=NAME (in Python: columns=)"

@@ -365,7 +365,7 @@ def _flat(vector: object) -> Vector:
 
 NO_SPACE = (
     "the collection was made without an embedder; once there is one (RETRIEVAL_EMBEDDER, OPENAI_API_KEY, or pip "
-    "install 'retrieval-platform[local]'), the next retrieval ingest makes the vectors of all its items"
+    "install 'retrieval-platform[local]'), the next ingest makes the vectors of all its items"
 )
 
 

@@ -233,7 +233,7 @@ class IndexOutcome(StrEnum):
     REPLACED = "replaced by one of another kind, or in other parts"
     DROPPED = "dropped: comparing all is fast enough by now"
     BEING_BUILT = "another process is building on the same table; the next run builds what is missing"
-    NOT_ALLOWED = "not allowed: the login does not own the table; run retrieval ingest or retrieval worker as the owner"
+    NOT_ALLOWED = "not allowed: the login does not own the table; run a worker, or the next ingest, as the owner"
 
 
 LARGE_ROWS = 50_000

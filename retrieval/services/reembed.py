@@ -471,7 +471,7 @@ async def _remove_step(run: _Run, row: StoredReembedding) -> bool:
     if not await drop_indexes(run.place, space):
         await run.wait(
             f"the indexes of the space {space.space.name} cannot be dropped: one is being built, or the login does not "
-            "own the table; run retrieval worker as the owner",
+            "own the table; run a worker as the owner",
             [ReembeddingState.REMOVING],
         )
         return False
@@ -638,14 +638,13 @@ async def _lost_calibration(run: _Run, target: EmbeddingSpace) -> str:
     stored = await collection_by_id(run.place)
     if stored is None or stored.space is None or stored.profile.calibration is None:
         return ""
-    name, space = shlex.quote(stored.name), stored.profile.calibration.space
+    space = stored.profile.calibration.space
     if space != stored.space.space.name or space == target.name or (target.provider, target.model) in SHIPPED:
         return ""
     return (
         f"profile {stored.profile_version} of {stored.name!r} computes relevance by a calibration of {space}, and none "
         f"is known for {target.name}: searches with min_relevance would be refused. Before the switch activate a "
-        f"profile without a calibration (retrieval profiles list {name}, then profiles use or profiles set), and "
-        f"calibrate again after the switch (retrieval calibrate {name})"
+        "profile without a calibration, and calibrate again after the switch"
     )
 
 

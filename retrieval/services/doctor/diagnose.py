@@ -238,8 +238,7 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
                 tenant_id is None or await find_collection(database, tenant_id, collection) is None
             ):
                 raise UnknownCollectionError(
-                    f"there is no collection {collection!r} of tenant {settings.tenant!r}; retrieval collections shows "
-                    "those there are"
+                    f"there is no collection {collection!r} of tenant {settings.tenant!r}; check both names"
                 )
             if tenant_id is None:
                 findings.append(no_tenant(settings.tenant))

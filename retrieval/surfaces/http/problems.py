@@ -26,6 +26,9 @@ _ADVICE = {
     Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",
     Advice.LIST_PROFILES: "see: GET /v1/collections/{name}/profiles",
     Advice.DECLARE_ANEW: "the service's operator can change it with: retrieval collections filterable",
+    Advice.CALIBRATE: (
+        "the service's operator can fit it with: retrieval calibrate; or give min_score instead of min_relevance"
+    ),
     Advice.BEGIN_REEMBEDDING: "begin one with: POST /v1/collections/{name}/reembedding",
     Advice.END_REEMBEDDING: (
         "let a worker end it; until it is removing, POST /v1/collections/{name}/reembedding/abort, or .../finish after "
