@@ -42,6 +42,9 @@ from retrieval.domain.search.profile import LegName
 RECALL_PROMISED = 0.99
 """The share of the true nearest items that a search promises to find, on average."""
 
+LEAST_SAMPLES = 10
+"""The fewest sampled searches whose recall is acted on."""
+
 RECALL_WANTED = 0.995
 """Above the promise (0.99), because queries that were not measured must reach it too."""
 

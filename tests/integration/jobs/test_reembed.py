@@ -30,11 +30,11 @@ from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableEr
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.search.relevance import SHIPPED
+from retrieval.jobs.reembed import condensed_ndcg
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from retrieval.services.indexes import keep_index
 from retrieval.services.items import set_status
-from retrieval.services.reembed import condensed_ndcg
 from retrieval.services.workplace import JobTarget
 
 ITEMS = 60
