@@ -159,14 +159,14 @@ class DeadlineError(RetrievalError):
 class InvalidRequestError(RetrievalError, ValueError):
     """The caller's input cannot be served as it is.
 
-    ``place``: the keys and list positions that lead to the wrong part of the input; empty: not known.
+    ``location``: the keys and list positions that lead to the wrong part of the input; empty: not known.
     """
 
-    place: tuple[str | int, ...] = ()
+    location: tuple[str | int, ...] = ()
 
-    def at(self, *place: str | int) -> Self:
-        """The error with that place."""
-        self.place = place
+    def at(self, *location: str | int) -> Self:
+        """The error with that location."""
+        self.location = location
         return self
 
 

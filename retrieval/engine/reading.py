@@ -182,7 +182,7 @@ def _check_part(limit: int, offset: int) -> None:
 def _checked_queries(name: str, queries: object, bounds: SearchBounds) -> list[str]:
     given = enumerate(checked_list(name, queries, "['first', 'second']"))
     words = {(name, number): checked_words(query, bounds, (name, number)) for number, query in given}
-    for place, word in words.items():
+    for location, word in words.items():
         if not word:
-            raise EmptyQueryError(f"{wording(place)} is empty; give some words").at(*place)
+            raise EmptyQueryError(f"{wording(location)} is empty; give some words").at(*location)
     return list(words.values())

@@ -159,8 +159,8 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
     try:
         if path.exists():
             raise _is_there(path)
-        with unfinished(path) as place:
-            complete = place / "complete"
+        with unfinished(path) as folder:
+            complete = folder / "complete"
             with os.fdopen(os.open(complete, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as raw:
                 if path.suffix == ".gz":
                     with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:

@@ -261,7 +261,7 @@ def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> F
     try:
         return parse(*arguments)
     except InvalidFilterError as error:
-        error.place = (step if isinstance(step, int) else str(step), *error.place)
+        error.location = (step if isinstance(step, int) else str(step), *error.location)
         raise
 
 

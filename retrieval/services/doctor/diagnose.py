@@ -10,8 +10,8 @@ from pathlib import Path
 
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.store.database import CollectionPlace, Database
+from retrieval.adapters.store.installation.embedded.home import default_home
 from retrieval.adapters.store.installation.embedded.home_server import hanging_seconds
-from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.examination import (
     Installation,
     connected,

@@ -90,7 +90,7 @@ async def test_without_a_calibration_there_is_no_relevance(platform: Platform) -
     assert [hit.relevance for hit in await notes.search("database", limit=2)] == [None, None]
     with pytest.raises(InvalidRequestError, match=r"retrieval calibrate notes .*, or give min_score") as raised:
         await notes.search("database", min_relevance=0.5)
-    assert raised.value.place == ("min_relevance",)
+    assert raised.value.location == ("min_relevance",)
 
 
 async def test_a_calibration_of_another_space_is_not_used(platform: Platform) -> None:
@@ -219,7 +219,7 @@ async def test_a_value_that_is_not_a_number_is_refused(
     notes = await calibrated(platform)
     with pytest.raises(InvalidRequestError, match=message) as raised:
         await notes.search("database", **bounds)
-    assert raised.value.place == tuple(bounds)
+    assert raised.value.location == tuple(bounds)
 
 
 async def test_items_found_only_by_a_rewrite_or_preference_have_a_relevance(platform: Platform) -> None:
