@@ -303,9 +303,9 @@ class Platform:
         await self.accesses_counted()
         stored = await collection.refresh()
         has_embedder = stored.space is not None and self._has_embedder(stored.space)
-        source = (self.database, self._tenant_id, stored, checked_path(file))
+        in_collection, target = (self.database, self._tenant_id, stored), checked_path(file)
         return await transfer.export_collection(
-            *source, records=records, now=self.now, has_embedder=has_embedder, advance=advance
+            *in_collection, target, records=records, now=self.now, has_embedder=has_embedder, advance=advance
         )
 
     async def import_collection(

@@ -40,8 +40,9 @@ async def page(
     checked_limit(limit, MAX_PAGE)
     [start] = checked_item_ids([after])
     stored, condition = await handle.filtered(where)
-    corpus = (handle.database, handle.tenant_id, stored)
-    return list(map(stored_from_row, await rows_after(*corpus, condition, STORED_COLUMNS, after=start, limit=limit)))
+    in_collection = (handle.database, handle.tenant_id, stored)
+    rows = await rows_after(*in_collection, condition, STORED_COLUMNS, after=start, limit=limit)
+    return list(map(stored_from_row, rows))
 
 
 async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:

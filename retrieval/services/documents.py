@@ -522,8 +522,9 @@ async def _chunks_at(writer: Writer, positions: Sequence[ChunkPosition]) -> dict
     for document, number in positions:
         numbers.setdefault(document, []).append(number)
     each = [And((OneOf(_DOCUMENT, (name,)), OneOf(_NUMBER, tuple(some)))) for name, some in numbers.items()]
-    where, condition = (writer.database, writer.tenant_id, writer.collection), _chunks_where(Or(tuple(each)))
-    rows = await rows_after(*where, condition, ITEM_FIELDS, after="", limit=_PAGE)
+    in_collection = (writer.database, writer.tenant_id, writer.collection)
+    condition = _chunks_where(Or(tuple(each)))
+    rows = await rows_after(*in_collection, condition, ITEM_FIELDS, after="", limit=_PAGE)
     return _by_position(map(item_from_row, rows))
 
 
