@@ -293,9 +293,10 @@ class Platform:
         """Write a consistent state of a collection into a new file that ``import_collection`` reads.
 
         The file has lines of JSON, compressed if its name ends with ``.gz``: items with their vectors, memories,
-        profiles, and with ``records`` its searches, feedback and learned models. ``advance`` is called with the numbers
-        of finished and of all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
-        ``InvalidRequestError`` for a file that cannot be written.
+        profiles, and with ``records`` its searches, feedback and learned models; a copy for the same tenant is exported
+        without, because a tenant records a search only once. ``advance`` is called with the numbers of finished and of
+        all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and ``InvalidRequestError``
+        for a file that cannot be written.
         """
         check_functions(advance=advance)
         collection = await self.collection(name, create=False)
