@@ -36,8 +36,8 @@ from report import table
 from server import Server, ServerTime, running, settle
 
 from retrieval import Collection, Settings, connect
+from retrieval.adapters.store.installation.embedded.home import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.home_server import HomeServer
-from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.search.hit import Path as Path_

@@ -19,7 +19,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from retrieval import Collection, Hit, RetrievalError, SearchResult, connect, read_items
-from retrieval.adapters.store.installation.opening import server_place
+from retrieval.adapters.store.installation.opening import described_server
 
 CORPUS = Path(__file__).parent / "data" / "tickets" / "corpus.jsonl.gz"
 COLLECTION = "demo"
@@ -58,7 +58,7 @@ async def main(console: Console) -> None:
     async with connect() as platform:
         pgvector, seconds = platform.database.facts.pgvector, time.perf_counter() - started
         console.print(f"PostgreSQL with pgvector {pgvector} is ready ({seconds:.1f} s).")
-        place, tenant = server_place(platform.settings), platform.settings.tenant
+        place, tenant = described_server(platform.settings), platform.settings.tenant
         console.print(
             f"The tickets are stored in {place}, collection {COLLECTION!r} of the tenant {tenant!r}.", soft_wrap=True
         )

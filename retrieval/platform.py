@@ -293,9 +293,10 @@ class Platform:
         """Write a consistent state of a collection into a new file that ``import_collection`` reads.
 
         The file has lines of JSON, compressed if its name ends with ``.gz``: items with their vectors, memories,
-        profiles, and with ``records`` its searches, feedback and learned models. ``advance`` is called with the numbers
-        of finished and of all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
-        ``InvalidRequestError`` for a file that cannot be written.
+        profiles, and with ``records`` its searches, feedback and learned models; a copy for the same tenant is exported
+        without, because a tenant records a search only once. ``advance`` is called with the numbers of finished and of
+        all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and ``InvalidRequestError``
+        for a file that cannot be written.
         """
         check_functions(advance=advance)
         collection = await self.collection(name, create=False)
@@ -303,9 +304,9 @@ class Platform:
         await self.accesses_counted()
         stored = await collection.refresh()
         has_embedder = stored.space is not None and self._has_embedder(stored.space)
-        source = (self.database, self._tenant_id, stored, checked_path(file))
+        in_collection, target = (self.database, self._tenant_id, stored), checked_path(file)
         return await transfer.export_collection(
-            *source, records=records, now=self.now, has_embedder=has_embedder, advance=advance
+            *in_collection, target, records=records, now=self.now, has_embedder=has_embedder, advance=advance
         )
 
     async def import_collection(
@@ -766,7 +767,7 @@ class Platform:
             await ensure_months(self.database)
         except DatabaseError as error:
             _log.warning(
-                "the monthly partitions of recorded searches were not created: %s; run: retrieval jobs run months",
+                "the monthly partitions of recorded searches were not created: %s; the job months creates them",
                 error,
             )
 

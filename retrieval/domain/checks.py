@@ -188,6 +188,11 @@ def check_text(name: str, value: object, most: int) -> None:
         raise InvalidRequestError(f"{name} holds {NO_UTF8}")
 
 
+def nesting_fault(level: int, most: int) -> str | None:
+    """The fault of a value within that many others; or None."""
+    return f"is nested deeper than {most} levels; flatten it" if level > most else None
+
+
 def is_finite(value: object) -> TypeGuard[int | float]:
     """True if the value is a number, not a boolean, that a float of 64 bits can hold: within ±1.8e308."""
     return is_number(value, -sys.float_info.max, sys.float_info.max)

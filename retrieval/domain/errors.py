@@ -69,6 +69,9 @@ class Advice(Enum):
     MAKE_COLLECTION = "make it with: retrieval ingest {name} {file}"
     LIST_PROFILES = "see: retrieval profiles list {name}"
     DECLARE_ANEW = "to change it: retrieval collections filterable {name} --drop {attribute} {attribute}:{kind}"
+    CALIBRATE = (
+        "fit it with: retrieval calibrate {name} (in Python: calibrate), or give min_score instead of min_relevance"
+    )
     BEGIN_REEMBEDDING = "begin one with: retrieval reembed {name} --to SPACE"
     END_REEMBEDDING = "let it end, or end it with: retrieval reembed {name} {action}"
     MAP_ID = "map the column of the ids: --map id=NAME (in Python: columns=)"
@@ -156,14 +159,14 @@ class DeadlineError(RetrievalError):
 class InvalidRequestError(RetrievalError, ValueError):
     """The caller's input cannot be served as it is.
 
-    ``place``: the keys and list positions that lead to the wrong part of the input; empty: not known.
+    ``location``: the keys and list positions that lead to the wrong part of the input; empty: not known.
     """
 
-    place: tuple[str | int, ...] = ()
+    location: tuple[str | int, ...] = ()
 
-    def at(self, *place: str | int) -> Self:
-        """The error with that place."""
-        self.place = place
+    def at(self, *location: str | int) -> Self:
+        """The error with that location."""
+        self.location = location
         return self
 
 

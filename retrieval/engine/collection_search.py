@@ -229,7 +229,7 @@ async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dic
             fields[name] = counted_field(name)
             await handle.filtered(None, also=fields[name])
         except InvalidRequestError as error:
-            error.place = ("facets", number)
+            error.location = ("facets", number)
             raise
     return fields
 

@@ -49,11 +49,11 @@ async def corrected_query(
 
 async def _one_edit_away(searcher: Searcher, words: Sequence[str], *, begins: bool) -> dict[str, str]:
     """The correction of each unknown word: known words that begin with it, else the likeliest word one edit away."""
-    corpus = (searcher.database, searcher.tenant_id, searcher.collection)
+    in_collection = (searcher.database, searcher.tenant_id, searcher.collection)
     accents = searcher.collection.text_search_config not in {"english", "simple"}
     candidates = {word: spelling.one_edit_away(word, accents=accents) for word in words}
-    items_with = await known_spellings(*corpus, candidates.values())
-    longer = await terms_beginning(*corpus, words, most=1) if begins else {}
+    items_with = await known_spellings(*in_collection, candidates.values())
+    longer = await terms_beginning(*in_collection, words, most=1) if begins else {}
     corrections: dict[str, str] = {}
     for word, spellings in candidates.items():
         near = [spelling.NearWord(name, 1, items_with[name]) for name in spellings if name in items_with]
@@ -68,8 +68,8 @@ async def _one_edit_away(searcher: Searcher, words: Sequence[str], *, begins: bo
 async def _two_edits_away(searcher: Searcher, words: Sequence[str]) -> dict[str, str]:
     """The correction of each word: the likeliest term two edits away with the same beginning."""
     beginnings = list({word[: spelling.BEGINNING] for word in words})
-    corpus = (searcher.database, searcher.tenant_id, searcher.collection)
-    terms = await terms_beginning(*corpus, beginnings, most=_MOST_ALIKE)
+    in_collection = (searcher.database, searcher.tenant_id, searcher.collection)
+    terms = await terms_beginning(*in_collection, beginnings, most=_MOST_ALIKE)
     corrections: dict[str, str] = {}
     for word in words:
         alike = terms[word[: spelling.BEGINNING]].items()

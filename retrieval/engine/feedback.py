@@ -152,8 +152,7 @@ def refusal(reason: str, event: Feedback) -> RetrievalError:
             unstored = "there is no such item; check its id, or store it first"
             return UnknownItemError(f"{event.named()}: {unstored if event.retrieval_id is None else unshown}")
     return InvalidRequestError(
-        f"{event.named()}: its time is more than 1,000 half-lives after the landmark of the arms; "
-        "run: retrieval jobs run arms"
+        f"{event.named()}: its time is more than 1,000 half-lives after the landmark of the arms; the job arms moves it"
     )
 
 

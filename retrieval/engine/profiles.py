@@ -26,7 +26,7 @@ async def stored_profile(handle: CollectionHandle, version: int | None) -> Store
     stored = await stored_collections.stored_profile(place, version) if is_valid else None
     if stored is None:
         await handle.refresh()  # raises if the collection was removed
-        raise _unknown_profile(handle, version)
+        raise unknown_profile(handle.name, version)
     return stored
 
 
@@ -46,18 +46,19 @@ async def set_profile(handle: CollectionHandle, profile: Profile, note: str, *, 
 async def use_profile(handle: CollectionHandle, version: int) -> None:
     """See ``Collection.use_profile``."""
     if not _is_version(version):
-        raise _unknown_profile(handle, version)
+        raise unknown_profile(handle.name, version)
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
         exists = await stored_collections.use_profile(connection, collection_id, version)
     await handle.refresh()  # raises if the collection was removed
     if not exists:
-        raise _unknown_profile(handle, version)
+        raise unknown_profile(handle.name, version)
 
 
-def _unknown_profile(handle: CollectionHandle, version: object) -> NotFoundError:
-    error = NotFoundError(f"collection {handle.name!r} has no profile {version!r:.40}")
-    return error.advising(Advice.LIST_PROFILES, name=handle.name)
+def unknown_profile(collection: str, version: object) -> NotFoundError:
+    """The error for a version that the collection of that name does not have."""
+    error = NotFoundError(f"collection {collection!r} has no profile {version!r:.40}")
+    return error.advising(Advice.LIST_PROFILES, name=collection)
 
 
 def _is_version(version: object) -> bool:

@@ -21,7 +21,7 @@ from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.facts import Candidates, FactsRequest, ItemFacts, read_facts
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import Advice, InvalidRequestError
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search import fusion
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors
@@ -354,10 +354,11 @@ def check_calibrated(collection: StoredCollection, request: SearchRequest) -> No
     if calibration_of(collection, request.profile or collection.profile) is not None:
         return
     about = "has no embedding space" if collection.space is None else f"searches by {collection.space.space.name}"
-    raise InvalidRequestError(
-        f"collection {collection.name!r} {about}, for which no relevance is calibrated: fit it with retrieval "
-        f"calibrate {collection.name}, or give min_score instead of min_relevance"
-    ).at("min_relevance")
+    raise (
+        InvalidRequestError(f"collection {collection.name!r} {about}, for which no relevance is calibrated")
+        .at("min_relevance")
+        .advising(Advice.CALIBRATE, name=collection.name)
+    )
 
 
 def relevance_by_id(

@@ -40,8 +40,9 @@ async def page(
     checked_limit(limit, MAX_PAGE)
     [start] = checked_item_ids([after])
     stored, condition = await handle.filtered(where)
-    corpus = (handle.database, handle.tenant_id, stored)
-    return list(map(stored_from_row, await rows_after(*corpus, condition, STORED_COLUMNS, after=start, limit=limit)))
+    in_collection = (handle.database, handle.tenant_id, stored)
+    rows = await rows_after(*in_collection, condition, STORED_COLUMNS, after=start, limit=limit)
+    return list(map(stored_from_row, rows))
 
 
 async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:
@@ -182,7 +183,7 @@ def _check_part(limit: int, offset: int) -> None:
 def _checked_queries(name: str, queries: object, bounds: SearchBounds) -> list[str]:
     given = enumerate(checked_list(name, queries, "['first', 'second']"))
     words = {(name, number): checked_words(query, bounds, (name, number)) for number, query in given}
-    for place, word in words.items():
+    for location, word in words.items():
         if not word:
-            raise EmptyQueryError(f"{wording(place)} is empty; give some words").at(*place)
+            raise EmptyQueryError(f"{wording(location)} is empty; give some words").at(*location)
     return list(words.values())

@@ -257,7 +257,7 @@ def checked_requests(
         except RetrievalError as error:
             numbered = type(error)(f"query {number}: {error}")
             if isinstance(numbered, InvalidRequestError):
-                numbered.place = _place_in_batch(error, number - 1)
+                numbered.location = _location_in_batch(error, number - 1)
             raise numbered from None
     if sum(request.limit for request in requests) > MAX_HITS:
         raise InvalidLimitError(
@@ -267,10 +267,10 @@ def checked_requests(
     return requests
 
 
-def _place_in_batch(error: RetrievalError, index: int) -> tuple[str | int, ...]:
+def _location_in_batch(error: RetrievalError, index: int) -> tuple[str | int, ...]:
     if isinstance(error, InvalidVectorError):
         return ("vectors", index)
-    own = error.place if isinstance(error, InvalidRequestError) else ()
+    own = error.location if isinstance(error, InvalidRequestError) else ()
     return ("queries", index) if isinstance(error, EmptyQueryError) or own == ("query",) else own
 
 
@@ -278,7 +278,7 @@ def _checked_group(name: str) -> Field:
     try:
         field = filters.parse_field(name)
     except InvalidFilterError as error:
-        error.place = ("group_by",)
+        error.location = ("group_by",)
         raise
     fault = "a memory has many links" if field == filters.LINKS else ""
     if not field.is_attribute and field.name in filters.NUMBER_FIELDS:
@@ -316,7 +316,7 @@ def checked_query_vector(vector: object, collection: StoredCollection, name: str
     try:
         return _unit_vector(_flat(vector), collection)
     except InvalidVectorError as error:
-        error.place = (name,)
+        error.location = (name,)
         raise
 
 
@@ -327,22 +327,22 @@ def _unit_vector(vector: Vector, collection: StoredCollection) -> Vector:
 
 
 def checked_words(
-    query: object, bounds: SearchBounds = DEFAULT_BOUNDS, place: tuple[str | int, ...] = ("query",)
+    query: object, bounds: SearchBounds = DEFAULT_BOUNDS, location: tuple[str | int, ...] = ("query",)
 ) -> str:
     """The words of a query, without the spaces around them, and without the characters that no stored text has.
 
-    A query of such characters alone stays as it is: it is not empty, and finds nothing by words. ``place``: its path in
-    the request. Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds.
+    A query of such characters alone stays as it is: it is not empty, and finds nothing by words. ``location``: where
+    the request has it. Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds.
     """
     if query is None:
         return ""
     if not isinstance(query, str):
-        raise InvalidRequestError(f"{wording(place)} must be text, not {type(query).__name__}").at(*place)
-    bounds.check_query(query, place)
+        raise InvalidRequestError(f"{wording(location)} must be text, not {type(query).__name__}").at(*location)
+    bounds.check_query(query, location)
     if "\x00" in query:
-        raise InvalidRequestError(f"{wording(place)} contains a NUL byte; remove it").at(*place)
+        raise InvalidRequestError(f"{wording(location)} contains a NUL byte; remove it").at(*location)
     if not checks.is_unicode(query):
-        raise InvalidRequestError(f"{wording(place)} contains {checks.NO_UTF8}").at(*place)
+        raise InvalidRequestError(f"{wording(location)} contains {checks.NO_UTF8}").at(*location)
     return checks.clean_text(query).strip() or query.strip()
 
 
@@ -365,7 +365,7 @@ def _flat(vector: object) -> Vector:
 
 NO_SPACE = (
     "the collection was made without an embedder; once there is one (RETRIEVAL_EMBEDDER, OPENAI_API_KEY, or pip "
-    "install 'retrieval-platform[local]'), the next retrieval ingest makes the vectors of all its items"
+    "install 'retrieval-platform[local]'), the next ingest makes the vectors of all its items"
 )
 
 
@@ -383,7 +383,7 @@ async def query_vectors(
             vectors.append(None if request.vector is None else _unit_vector(request.vector, collection))
         except InvalidRequestError as error:
             if len(requests) == 1:
-                error.place = ("vector",)
+                error.location = ("vector",)
                 raise
             raise type(error)(f"query {len(vectors) + 1}: {error}").at("vectors", len(vectors)) from None
     without_vector = [request for request in requests if request.vector is None]

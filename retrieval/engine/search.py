@@ -174,13 +174,9 @@ _FEWER_REWRITES = "rewrites without a vector were left out: {}"
 _NOT_RERANKED = "the hits were not reranked: {}"
 _NO_WORDS = "the search has no words"
 
-NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
-_WAITING = (
-    "{} of {} hits wait for the vector of their text; make the vectors with: retrieval jobs run embed --collection {}"
-)
-_NO_VECTORS = (
-    "no item has a vector; for those with text, make the vectors with: retrieval jobs run embed --collection {}"
-)
+NOT_RECORDED = "the search was not recorded; the statistics say how many were not, and why"
+_WAITING = "{} of {} hits wait for the vector of their text, which the job embed makes"
+_NO_VECTORS = "no item has a vector; the job embed makes the vectors of those with text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -538,10 +534,10 @@ class Searcher:
             shown, next_cursor = after.next_page(found, shown, request.limit - len(after.passed))
         if rows.waiting and LegName.DENSE in plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
-            notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes
+            notes = (*notes, _WAITING.format(waiting, len(shown))) if waiting else notes
         has_candidates = any(search.first.rankings.values())
         if not has_candidates and self._found_nothing(search, LegName.DENSE):
-            why_none = (_NO_VECTORS.format(self.collection.name),)
+            why_none = (_NO_VECTORS,)
         if request.wordless_note and tokens(search.query.words) and self._found_nothing(search, LegName.LEXICAL):
             scope = "" if request.condition is None else " that passes the filter"
             wordless = request.wordless_note.format(scope)

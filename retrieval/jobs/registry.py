@@ -8,11 +8,7 @@ from typing import Any
 
 from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.jobs import learning, upkeep
-from retrieval.services.collections import finish_walk, is_walk_unfinished
-from retrieval.services.index_recall import is_recall_in_question, measure_recall
-from retrieval.services.memories import forget_expired, is_anything_expired
-from retrieval.services.reembed import is_reembedding_due, reembed
+from retrieval.jobs import learning, recall, reembed, upkeep
 from retrieval.services.workplace import JobTarget, Workplace
 
 
@@ -35,13 +31,13 @@ _ALL = (
     Job(name="embed", what="embed items that wait for their vector", noun="item",
         run=upkeep.embed_pending, is_needed=upkeep.is_anything_pending),
     Job(name="reembed", what="move the collection to another embedding space", noun="item",
-        run=reembed, is_needed=is_reembedding_due),
+        run=reembed.reembed, is_needed=reembed.is_reembedding_due),
     Job(name="neighbours", what="index items by neighbours that were set and not finished", noun="item",
-        run=finish_walk, is_needed=is_walk_unfinished),
+        run=upkeep.finish_walk, is_needed=upkeep.is_walk_unfinished),
     Job(name="indexes", what="make, keep or drop indexes, by size", noun="index",
         run=upkeep.index, is_needed=upkeep.is_index_in_question),
     Job(name="recall", what="measure recall on sampled queries, and mend it", noun="sample",
-        run=measure_recall, is_needed=is_recall_in_question),
+        run=recall.measure_recall, is_needed=recall.is_recall_in_question),
     Job(name="weights", what="recompute BM25 weights where lengths have drifted", noun="item",
         run=upkeep.weigh, is_needed=upkeep.are_weights_off),
     Job(name="statistics", what="count terms again", noun="term",
@@ -51,7 +47,7 @@ _ALL = (
     Job(name="learn", what="fit a model of rewards, and use it if it is better", noun="verdict",
         run=learning.learn, is_needed=learning.is_there_to_learn),
     Job(name="expire", what="forget expired memories", noun="memory",
-        run=forget_expired, is_needed=is_anything_expired),
+        run=upkeep.forget_expired, is_needed=upkeep.is_anything_expired),
     Job(name="months", what="make the months of recorded searches, drop old ones", noun="table",
         run=upkeep.keep_months, is_needed=upkeep.are_months_due),
     Job(name="arms", what="recount arms from their events, and mend drift", noun="arm",

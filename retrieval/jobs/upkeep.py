@@ -1,4 +1,4 @@
-"""The jobs that maintain statistics, vectors and indexes, and remove rows whose retention is over.
+"""The jobs that maintain statistics, vectors and indexes, and remove expired memories and rows past their retention.
 
 The tables of recorded searches, one a month, are the installation's: every collection's job checks the same
 tables, and the first one does the work.
@@ -13,12 +13,16 @@ from typing import Any
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.installation.examination import mend_disagreements
 from retrieval.adapters.store.installation.idempotency import remove_expired_writes
+from retrieval.adapters.store.items.collections import are_windows_behind
+from retrieval.adapters.store.items.removal import expired_memories
 from retrieval.adapters.store.records.forgetting import drop_months, ensure_months, is_any_month_due, remove_older
 from retrieval.adapters.store.search import terms
 from retrieval.adapters.store.search.indexes import keep_common_facets
 from retrieval.adapters.store.search.vectors import count_pending
 from retrieval.services.add import AddReport, Writer
+from retrieval.services.collections import refresh_windows
 from retrieval.services.indexes import IndexOutcome, keep_index, rebuild_index
+from retrieval.services.memories import FORGOTTEN_TOGETHER, forget
 from retrieval.services.textsearch import keep_textsearch_index, rebuild_textsearch_index
 from retrieval.services.workplace import JobTarget, Workplace
 
@@ -93,6 +97,32 @@ async def embed_pending(workplace: Workplace, target: JobTarget) -> dict[str, An
     if embedder is None and pending:
         notes = (no_embedder(space.space),)
     return {"embedded": report.embedded, "pending": pending, **({"notes": list(notes)} if notes else {})}
+
+
+async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether a change of neighbours was interrupted before all items were indexed by it."""
+    return await are_windows_behind(workplace.place(target))
+
+
+async def finish_walk(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
+    """Index the items that a change of neighbours has not reached yet."""
+    return {"reindexed": await refresh_windows(workplace.place(target), workplace.end_of_step)}
+
+
+async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
+    """Whether a memory of the collection has expired."""
+    return bool(await expired_memories(workplace.place(target), now=workplace.now(), most=1))
+
+
+async def forget_expired(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
+    """Forget the memories that have expired, batch by batch; returns their number."""
+    moment = workplace.now()
+    place = workplace.place(target)
+    forgotten = 0
+    while ids := await expired_memories(place, now=moment, most=FORGOTTEN_TOGETHER):
+        forgotten += await forget(place, ids, expired_by=moment)
+        workplace.end_of_step(forgotten)
+    return {"forgotten": forgotten}
 
 
 async def prune(workplace: Workplace, target: JobTarget) -> dict[str, Any]:

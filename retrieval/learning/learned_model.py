@@ -192,8 +192,7 @@ class LearnedModel:
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise InvalidRequestError(
-                f"model {version} cannot be read by this release ({error!r:.80}); learn it again with: "
-                "retrieval jobs run learn"
+                f"model {version} cannot be read by this release ({error!r:.80}); learn it again, with the job learn"
             ) from error
 
 

@@ -248,10 +248,7 @@ class Writer:
         if space is None or not items:
             return AddReport()
         if self.embedder is None or not self.asks:
-            missing = (
-                f"{no_embedder(space.space)}, or move the collection to another space: "
-                f"retrieval reembed {self.collection.name} --to minilm --switch"
-            )
+            missing = f"{no_embedder(space.space)}, or re-embed the collection to another space"
             return AddReport(pending=len(items), notes=(missing,) if self.embedder is None else ())
         report, refused = AddReport(), dict[str, list[str]]()
         most = _FEW_SECONDS if len(items) <= TEXTS_A_BUDGET and not is_patient() else math.inf

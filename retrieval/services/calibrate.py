@@ -183,7 +183,7 @@ async def _report(
         raise InvalidRequestError(
             f"{source}: {relevant} hits are relevant and {len(hits[main]) - relevant} are not; "
             f"a calibration needs {fewest(start)} of each: judge more queries, also some that nothing answers, by "
-            f"feedback or in files (retrieval calibrate {handle.name} --queries FILE --qrels FILE)"
+            "feedback or in files"
         )
     calibration = fit_calibration(
         hits, space=space, fitted_on=f"{source}, {several(len(hits[main]), 'hit')}", start=start

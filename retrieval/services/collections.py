@@ -7,7 +7,6 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items import collections as store
@@ -28,7 +27,6 @@ from retrieval.engine.reading import info
 from retrieval.engine.request import NO_SPACE
 from retrieval.services.indexes import IndexOutcome, drop_indexes, flush_lexical, keep_index
 from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
-from retrieval.services.workplace import JobTarget, Workplace
 
 
 async def find(database: Database, tenant_id: int, name: str) -> StoredCollection:
@@ -105,16 +103,6 @@ async def refresh_windows(at: CollectionPlace, end_of_step: Callable[[int], None
     if done:
         await refresh_weights(at)
     return done
-
-
-async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether a change of neighbours was interrupted before all items were indexed by it."""
-    return await store.are_windows_behind(workplace.place(target))
-
-
-async def finish_walk(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
-    """Index the items that a change of neighbours has not reached yet."""
-    return {"reindexed": await refresh_windows(workplace.place(target), workplace.end_of_step)}
 
 
 @checks_existence

@@ -21,12 +21,13 @@ from retrieval.adapters.store.learning.models import read_definition
 from retrieval.adapters.store.learning.off_policy import RecordedTraffic, TargetComparison
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.checks import JSONTextError, checked_whole, json_of
-from retrieval.domain.errors import Advice, InvalidProfileError, InvalidRequestError, NotFoundError
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.search.profile import MAX_VERSION, Profile
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.decide import readable_model
+from retrieval.engine.profiles import unknown_profile
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from retrieval.learning.interleaving import Preference, preference
 from retrieval.learning.learned_model import LearnedModel
@@ -48,8 +49,7 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
         version, place = int(name), CollectionPlace(database, tenant_id, collection.collection_id)
         stored = await stored_profile(place, version) if version <= MAX_VERSION else None
         if stored is None:
-            unknown = NotFoundError(f"collection {collection.name!r} has no profile {version}")
-            raise unknown.advising(Advice.LIST_PROFILES, name=collection.name)
+            raise unknown_profile(collection.name, version)
         return NamedProfile(name=f"profile {version}", profile=stored.profile, version=version)
     return NamedProfile(name=Path(name).name, profile=profile_in_file(name))
 

@@ -26,13 +26,13 @@ from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, c
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import ITEM_FIELDS, Item, json_value
 from retrieval.domain.items.passages import (
+    ChunkPosition,
     Passages,
-    Place,
     cut_to_room,
     fitting,
     passages_of,
-    place_of,
-    places_around,
+    position_of,
+    positions_around,
     text_of,
 )
 from retrieval.domain.json_schema import AttributeSchema
@@ -303,7 +303,7 @@ async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]
 async def documents_after(
     handle: CollectionHandle, *, after: str, limit: int
 ) -> tuple[list[DocumentEntry], str | None]:
-    """The next documents, and the place after which the next page begins; None where there is no next page.
+    """The next documents, and the position after which the next page begins; None where there is no next page.
 
     Chunks are in the order of their ids, which begin with that of their document.
     """
@@ -321,9 +321,9 @@ async def document_of(handle: CollectionHandle, document_id: str) -> StoredDocum
     """The stored document of that id; None: there is no such document."""
     stored, condition = await handle.fresh(), _chunks_where(OneOf(_DOCUMENT, tuple(checked_item_ids([document_id]))))
     rows = all_rows(handle.database, handle.tenant_id, stored, condition, ITEM_FIELDS, at_a_time=_BATCH_CHUNKS)
-    # While a document is replaced, two chunks may have the same place.
-    placed = _by_place([item_from_row(row) async for row in rows])
-    ordered = [placed[place] for place in sorted(placed)]
+    # While a document is replaced, two chunks may have the same position.
+    by_position = _by_position([item_from_row(row) async for row in rows])
+    ordered = [by_position[position] for position in sorted(by_position)]
     if not ordered:
         return None
     ids = tuple(chunk.item_id for chunk in ordered)
@@ -344,8 +344,8 @@ async def passages(
 ) -> Passages:
     """The passages of a search's hits. See ``Collection.passages``."""
     writer = await writer_of(handle)
-    places = places_around(result.hits, around)
-    beside = await _chunks_at(writer, places)
+    positions = positions_around(result.hits, around)
+    beside = await _chunks_at(writer, positions)
     count = count_tokens or partial(_tokens_of, await _measure(writer))
 
     def fits(page: str) -> bool:
@@ -358,7 +358,7 @@ async def passages(
         cut = await asyncio.to_thread(cut_to_room, hits[:whole], hits[whole], part, fits=fits)
         hits = hits if cut is None else hits[:whole] + hits[whole + 1 :]
     passages, text, left_out = await asyncio.to_thread(
-        passages_of, hits, beside, places, fits=fits, whole=whole, cut=cut
+        passages_of, hits, beside, positions, fits=fits, whole=whole, cut=cut
     )
     return Passages(
         passages=passages,
@@ -515,20 +515,21 @@ def _rows(writer: Writer, condition: Filter) -> AsyncIterator[Row]:
     return all_rows(writer.database, writer.tenant_id, writer.collection, condition, _ATTRIBUTES, at_a_time=_PAGE)
 
 
-async def _chunks_at(writer: Writer, places: Sequence[Place]) -> dict[Place, Item]:
-    if not places:
+async def _chunks_at(writer: Writer, positions: Sequence[ChunkPosition]) -> dict[ChunkPosition, Item]:
+    if not positions:
         return {}
     numbers: dict[str, list[int]] = {}
-    for document, number in places:
+    for document, number in positions:
         numbers.setdefault(document, []).append(number)
     each = [And((OneOf(_DOCUMENT, (name,)), OneOf(_NUMBER, tuple(some)))) for name, some in numbers.items()]
-    where, condition = (writer.database, writer.tenant_id, writer.collection), _chunks_where(Or(tuple(each)))
-    rows = await rows_after(*where, condition, ITEM_FIELDS, after="", limit=_PAGE)
-    return _by_place(map(item_from_row, rows))
+    in_collection = (writer.database, writer.tenant_id, writer.collection)
+    condition = _chunks_where(Or(tuple(each)))
+    rows = await rows_after(*in_collection, condition, ITEM_FIELDS, after="", limit=_PAGE)
+    return _by_position(map(item_from_row, rows))
 
 
-def _by_place(chunks: Iterable[Item]) -> dict[Place, Item]:
-    return {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
+def _by_position(chunks: Iterable[Item]) -> dict[ChunkPosition, Item]:
+    return {position: chunk for chunk in chunks if (position := position_of(chunk)) is not None}
 
 
 _NOT_LISTED = "nothing was pruned, because a folder could not be listed"

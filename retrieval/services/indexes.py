@@ -42,6 +42,9 @@ from retrieval.domain.search.profile import LegName
 RECALL_PROMISED = 0.99
 """The share of the true nearest items that a search promises to find, on average."""
 
+LEAST_SAMPLES = 10
+"""The fewest sampled searches whose recall is acted on."""
+
 RECALL_WANTED = 0.995
 """Above the promise (0.99), because queries that were not measured must reach it too."""
 
@@ -233,7 +236,7 @@ class IndexOutcome(StrEnum):
     REPLACED = "replaced by one of another kind, or in other parts"
     DROPPED = "dropped: comparing all is fast enough by now"
     BEING_BUILT = "another process is building on the same table; the next run builds what is missing"
-    NOT_ALLOWED = "not allowed: the login does not own the table; run retrieval ingest or retrieval worker as the owner"
+    NOT_ALLOWED = "not allowed: the login does not own the table; run a worker, or the next ingest, as the owner"
 
 
 LARGE_ROWS = 50_000

@@ -294,10 +294,10 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
 
 async def _prune(writer: Writer, seen: SeenIds) -> int:
     """Archive the active items that were not seen; returns their number."""
-    known, where = seen.distinct, (writer.database, writer.tenant_id, writer.collection)
+    known, in_collection = seen.distinct, (writer.database, writer.tenant_id, writer.collection)
     place = CollectionPlace(writer.database, writer.tenant_id, writer.collection.collection_id)
     after, archived = "", 0
-    while rows := await rows_after(*where, None, ("item_id",), after=after, limit=_PRUNE_PAGE):
+    while rows := await rows_after(*in_collection, None, ("item_id",), after=after, limit=_PRUNE_PAGE):
         page = [item_id for (item_id,) in rows]
         wanted = np.array([fingerprint(item_id) for item_id in page], dtype=np.uint64)
         is_known = known[np.searchsorted(known, wanted).clip(max=len(known) - 1)] == wanted

@@ -62,5 +62,5 @@ async def revoke_key(database: Database, tenant_id: int, tenant: str, key_id: st
     if revoked is None:
         # A value that is not an id may be a mistyped secret, so the message does not repeat it.
         named = f"API key {identifier}" if is_key_id(identifier) else "such API key"
-        raise UnknownKeyError(f"there is no {named}; see those there are with: retrieval keys list")
+        raise UnknownKeyError(f"there is no {named}; list the keys, which shows their ids")
     return revoked

@@ -14,7 +14,7 @@ from retrieval.adapters.store.database import CollectionPlace, Connection, despi
 from retrieval.adapters.store.items import memories as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, stored_hashes, write_items
-from retrieval.adapters.store.items.removal import expired_memories, forget_items, memories_of, uncache_texts
+from retrieval.adapters.store.items.removal import forget_items, memories_of, uncache_texts
 from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items import memory as rules
@@ -24,7 +24,6 @@ from retrieval.domain.items.memory import Duplicate, FactOutcome, Links, Memory,
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.items import keep_indexed
-from retrieval.services.workplace import JobTarget, Workplace
 
 T = TypeVar("T")
 
@@ -43,22 +42,6 @@ async def forget(at: CollectionPlace, ids: Sequence[str], *, expired_by: datetim
         forgotten += await forget_items(at, part, expired_by)
     await refresh_weights(at)
     return forgotten
-
-
-async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether a memory of the collection has expired."""
-    return bool(await expired_memories(workplace.place(target), now=workplace.now(), most=1))
-
-
-async def forget_expired(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
-    """Forget the memories that have expired, batch by batch; returns their number."""
-    moment = workplace.now()
-    place = workplace.place(target)
-    forgotten = 0
-    while ids := await expired_memories(place, now=moment, most=FORGOTTEN_TOGETHER):
-        forgotten += await forget(place, ids, expired_by=moment)
-        workplace.end_of_step(forgotten)
-    return {"forgotten": forgotten}
 
 
 async def histories(at: CollectionPlace, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:

@@ -159,8 +159,8 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
     try:
         if path.exists():
             raise _is_there(path)
-        with unfinished(path) as place:
-            complete = place / "complete"
+        with unfinished(path) as folder:
+            complete = folder / "complete"
             with os.fdopen(os.open(complete, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as raw:
                 if path.suffix == ".gz":
                     with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
@@ -223,7 +223,7 @@ async def import_collection(
             raise InvalidRequestError(
                 f"the vectors are of {header.space.name}, and no embedder for it is configured, so that no words could "
                 "be compared with them; configure it (RETRIEVAL_EMBEDDER), or import for vectors of your own "
-                "(--own-vectors)"
+                "(--own-vectors, own_vectors=True)"
             )
     space_id = space.space_id if space else None
     seen: Counter[str] = Counter()
@@ -392,7 +392,7 @@ def _lines(file: str) -> Iterator[tuple[int, dict[str, Any], int]]:
         yield line.number, value, len(line.data)
 
 
-_ADVICE = "give a file that retrieval collections export wrote; items of other files: retrieval ingest"
+_ADVICE = "give a file that an export wrote; items of other files are stored by ingest"
 
 _FIELDS = (
     "name", "language", "created_at", "profile_version", "filterable", "neighbours", "schema", "index", "parts",

@@ -161,7 +161,7 @@ def test_a_collection_moves_to_another_tenant(program: Program) -> None:
     )
     assert "already exists" in program.fails("collections", "export", "docs", "docs.jsonl.gz")
     assert "import under another name" in program.fails("collections", "import", "docs.jsonl.gz")
-    assert "items of other files: retrieval ingest" in program.fails("collections", "import", items)
+    assert "items of other files are stored by ingest" in program.fails("collections", "import", items)
 
     other = ("-t", f"{program.folder}-other")
     moved = program.json(*other, "collections", "import", "docs.jsonl.gz")

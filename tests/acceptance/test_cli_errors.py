@@ -66,7 +66,6 @@ def test_a_mistake_is_one_line_and_exit_code_1(ready: Program, arguments: tuple[
     "arguments",
     [
         ("serch",),
-        ("search", "notes"),
         ("search", "notes", "disk", "--bogus"),
         ("search", "notes", "disk", "--limit", "many"),
         ("search", "notes", "disk", "full"),

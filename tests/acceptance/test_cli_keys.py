@@ -30,7 +30,7 @@ def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(program: Prog
     assert program.succeeds("keys", "revoke", key_id) == f"key {key_id} (web) is revoked\n"
     assert re.search(rf"{key_id} +web +read, feedback +– +20 +revoked", program.succeeds("keys", "list"))
     another = program.using(RETRIEVAL_TENANT="another").fails("keys", "revoke", text)
-    assert another == f"error: there is no API key {key_id}; see those there are with: retrieval keys list"
+    assert another == f"error: there is no API key {key_id}; list the keys, which shows their ids"
 
 
 def test_a_key_that_sends_no_feedback_has_no_cap_of_it(program: Program) -> None:

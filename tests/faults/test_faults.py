@@ -39,8 +39,8 @@ from psycopg import sql
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.embedded.binaries import Binaries
+from retrieval.adapters.store.installation.embedded.home import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.home_server import HomeServer
-from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.domain.diagnosis import Severity

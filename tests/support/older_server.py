@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from retrieval.adapters.store.installation.embedded.binaries import Binaries
+from retrieval.adapters.store.installation.embedded.home import server_account
 from retrieval.adapters.store.installation.embedded.home_server import HomeServer
-from retrieval.adapters.store.installation.embedded.place import server_account
 
 VARIABLE = "RETRIEVAL_TEST_OLD_POSTGRESQL"
 OLD_PROGRAMS = Path(os.environ[VARIABLE]) if VARIABLE in os.environ else None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psycopg
 
+from retrieval.adapters.store.installation.embedded.home import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.home_server import HomeServer
-from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 
 REPLAYED_SECONDS = 30.0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 
+from retrieval.surfaces.cli.app import app
 from scripts import house
 from tests.support.markdown import links
 
@@ -53,6 +57,39 @@ def test_no_file_is_above_1100_lines(modules: list[house.Module]) -> None:
 def test_no_modules_import_one_another_in_a_circle(modules: list[house.Module]) -> None:
     """Each module can be loaded first."""
     assert not house.import_cycle(modules)
+
+
+_WORDED_FOR_THE_COMMAND_LINE = (
+    "surfaces/",
+    "domain/errors.py",  # the advice that every other surface words anew
+    "services/doctor/",  # a finding's remedy is a command, which `retrieval doctor` runs
+    "adapters/store/installation/",  # only commands set a database up
+    "adapters/store/database.py",
+    "adapters/store/translate.py",
+    "jobs/worker.py",
+)
+"""Where a message may name a command."""
+
+
+def test_a_message_below_the_surfaces_names_no_command(modules: list[house.Module]) -> None:
+    """It states facts, and an ``Advice`` in each surface's words: users of Python and HTTP have other calls."""
+    commands = "|".join(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    named = re.compile(rf"\bretrieval ({commands})\b(?!-)")
+    assert [
+        f"{module.path}: {text}"
+        for module in modules
+        if not module.path.startswith(_WORDED_FOR_THE_COMMAND_LINE)
+        for text in messages_of(module.tree)
+        if named.search(text)
+    ] == []
+
+
+def messages_of(tree: ast.Module) -> Iterator[str]:
+    """The texts of a module but its docstrings and the other texts that are statements."""
+    described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in described:
+            yield node.value
 
 
 def package_of(folder: Path, files: dict[str, str]) -> list[house.Module]:

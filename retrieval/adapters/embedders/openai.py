@@ -43,7 +43,7 @@ def vectors_in(answer: Any, space: EmbeddingSpace, labels: Sequence[str]) -> Vec
             raise EmbedderRejectedError(
                 f"model {space.model!r} answered with {len(vector)} dimensions, not {space.dimensions}: the endpoint "
                 "serves another model; serve the former one again, or set "
-                f"RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)} and re-embed the collection: retrieval reembed"
+                f"RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)} and re-embed the collection"
             )
     try:
         return checked_vectors(vectors, space, labels)

@@ -14,7 +14,7 @@ from retrieval.adapters.readers import lines
 from retrieval.adapters.readers.csv_files import plan_columns, read_csv_rows, read_header
 from retrieval.adapters.readers.records import check_id, item_from_record, mapped_record, target_of, with_hashed_id
 from retrieval.domain import checks
-from retrieval.domain.errors import ConfigurationError, InvalidItemError
+from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 
 _LEAST_PACKED = 18
@@ -156,7 +156,7 @@ def read_items(
     if format_ == "jsonl":
         return read_json_lines(file, columns=columns, id_from=id_from, max_line_bytes=max_line_bytes, clean=clean)
     if id_from is not None:
-        raise ConfigurationError("id_from is for JSON Lines; of CSV, map a column: --map id=NAME")
+        raise ConfigurationError("id_from is for JSON Lines").advising(Advice.MAP_ID)
     # A file without a size is a pipe, which can be read only once.
     if known_size is not None:
         plan_columns(file, read_header(file), columns)
@@ -225,7 +225,7 @@ def _format_of(file: str, format_: str | None) -> str:
         raise ConfigurationError(f"{file}: is a folder; ingest_documents stores the documents in it")
     if ending not in FORMAT_OF_ENDING:
         raise ConfigurationError(
-            f"{file}: the name does not tell the format; name it with --format {' or --format '.join(FORMATS)}, "
-            "or save the file as CSV"
+            f"{file}: the name does not tell the format; name it with --format {' or --format '.join(FORMATS)} "
+            "(format=), or save the file as CSV"
         )
     return FORMAT_OF_ENDING[ending]

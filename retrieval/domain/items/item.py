@@ -14,7 +14,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Self
 
-from retrieval.domain.checks import checks_argument_names, kind_of, text_fault, time_fault
+from retrieval.domain.checks import checks_argument_names, kind_of, nesting_fault, text_fault, time_fault
 from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
 from retrieval.domain.serialization import Serializable, json_names
 
@@ -212,8 +212,8 @@ def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
 
 def json_value(value: object, item_id: str, name: str = "an attribute", depth: int = 0) -> Any:
     """An attribute's value as JSON can hold it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
-    if depth > MAX_NESTING:
-        raise refusal(item_id, f"{name} is nested deeper than {MAX_NESTING} levels")
+    if fault := nesting_fault(depth, MAX_NESTING):
+        raise refusal(item_id, f"{name} {fault}")
     if isinstance(value, str):
         _check_text(name, value, item_id)
         return value
@@ -303,8 +303,8 @@ def check_version(item_id: str, stored: str | None, expected: str | None) -> Non
 
 def merged(target: object, patch: object, depth: int = 0) -> Any:
     """The target with the patch merged in: null removes a member. Raises ``InvalidItemError`` beyond 64 levels."""
-    if depth > MAX_NESTING:
-        raise InvalidItemError(f"a change is nested deeper than {MAX_NESTING} levels; flatten it")
+    if fault := nesting_fault(depth, MAX_NESTING):
+        raise InvalidItemError(f"a change {fault}")
     if not isinstance(patch, Mapping):
         return patch
     changed: dict[str, Any] = dict(target) if isinstance(target, Mapping) else {}

@@ -16,7 +16,7 @@ from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.snippet import SMALLEST
 from retrieval.domain.serialization import Serializable
 
-Place = tuple[str, int]
+ChunkPosition = tuple[str, int]
 """The id of a document, and the number of a chunk in it."""
 
 _MAX_HEADING = 200
@@ -78,24 +78,24 @@ class Passages(Serializable, Sequence[Passage]):
         return self.text
 
 
-def place_of(item: Hit | Item) -> Place | None:
-    """The place of a chunk in its document; None for an item that is not a chunk."""
+def position_of(item: Hit | Item) -> ChunkPosition | None:
+    """The position of a chunk in its document; None for an item that is not a chunk."""
     document, number = item.attributes.get("document"), item.attributes.get("chunk")
     if isinstance(document, str) and is_whole(number):
         return document, number
     return None
 
 
-def places_around(hits: Sequence[Hit], around: int) -> list[Place]:
+def positions_around(hits: Sequence[Hit], around: int) -> list[ChunkPosition]:
     """The chunks beside the hits, up to ``around`` on each side: the nearest first, then those of better hits."""
-    known = {place_of(hit) for hit in hits}
-    places: dict[Place, None] = {}
+    known = {position_of(hit) for hit in hits}
+    positions: dict[ChunkPosition, None] = {}
     for distance in range(1, around + 1):
-        for place in (place_of(hit) for hit in hits):
-            if place is not None:
-                document, number = place
-                places.update(dict.fromkeys([(document, number - distance), (document, number + distance)]))
-    return [place for place in places if place[1] >= 0 and place not in known]
+        for position in (position_of(hit) for hit in hits):
+            if position is not None:
+                document, number = position
+                positions.update(dict.fromkeys([(document, number - distance), (document, number + distance)]))
+    return [position for position in positions if position[1] >= 0 and position not in known]
 
 
 def fitting(hits: Sequence[Hit], *, fits: Callable[[str], bool]) -> int:
@@ -118,8 +118,8 @@ def cut_to_room(
 
 def passages_of(
     hits: Sequence[Hit],
-    beside: Mapping[Place, Item],
-    order: Sequence[Place],
+    beside: Mapping[ChunkPosition, Item],
+    order: Sequence[ChunkPosition],
     *,
     fits: Callable[[str], bool],
     whole: int = 0,
@@ -133,7 +133,7 @@ def passages_of(
     parts: list[Hit | Item] = list(hits[:whole])
     passages = _join(parts, cut)
     left_out = 0
-    candidates: list[Hit | Item] = [*hits[whole:], *(beside[place] for place in order if place in beside)]
+    candidates: list[Hit | Item] = [*hits[whole:], *(beside[position] for position in order if position in beside)]
     for candidate in candidates:
         if isinstance(candidate, Item) and not _is_beside(candidate, parts):
             continue
@@ -147,28 +147,28 @@ def passages_of(
 
 
 def _is_beside(chunk: Item, parts: Sequence[Hit | Item]) -> bool:
-    place = place_of(chunk)
-    taken = {place_of(part) for part in parts}
-    return place is not None and any((place[0], place[1] + step) in taken for step in (-1, 1))
+    position = position_of(chunk)
+    taken = {position_of(part) for part in parts}
+    return position is not None and any((position[0], position[1] + step) in taken for step in (-1, 1))
 
 
 def _join(parts: Sequence[Hit | Item], cut: Passage | None = None) -> tuple[Passage, ...]:
     """Chunks that follow one another as one passage each; the passages in the order of their best hits."""
-    places = {place: part for part in parts if (place := place_of(part)) is not None}
+    positions = {position: part for part in parts if (position := position_of(part)) is not None}
     passages = [] if cut is None else [cut]
-    passages += [_passage([part]) for part in parts if place_of(part) is None]
-    ordered = sorted(places)
+    passages += [_passage([part]) for part in parts if position_of(part) is None]
+    ordered = sorted(positions)
     for _, run in groupby(enumerate(ordered), key=lambda entry: (entry[1][0], entry[1][1] - entry[0])):
-        passages.append(_passage([places[place] for _, place in run]))
+        passages.append(_passage([positions[position] for _, position in run]))
     return tuple(sorted(passages, key=lambda passage: passage.rank))
 
 
 def _passage(chunks: Sequence[Hit | Item]) -> Passage:
     first, last = chunks[0], chunks[-1]
     best = min((chunk for chunk in chunks if isinstance(chunk, Hit)), key=lambda hit: hit.rank)
-    place = place_of(first)
+    position = position_of(first)
     return Passage(
-        document=first.item_id if place is None else place[0],
+        document=first.item_id if position is None else position[0],
         title=str(first.attributes.get("document_title", first.title)),
         headings=_headings(first),
         page=_number(first, "page"),

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import is_number, is_storable, time_fault
+from retrieval.domain.checks import is_number, is_storable, nesting_fault, time_fault
 from retrieval.domain.errors import InvalidFilterError, InvalidItemError
 from retrieval.domain.items.item import MAX_INTEGER_BITS, json_value
 
@@ -25,10 +25,6 @@ _NO_ATTRIBUTES = FIELDS | {"", "and", "or", "not", "$and", "$or", "$not"}
 
 _ATTRIBUTE_PREFIX = "attributes."
 MAX_FILTER_NESTING = 32
-TOO_DEEP = f"the filter is nested deeper than {MAX_FILTER_NESTING} levels"
-
-_MOST_LEVELS = 2 * MAX_FILTER_NESTING + 1
-"""The most mappings and lists around a condition: ``and`` and ``or`` add a list to each level of filters."""
 
 MAX_CONDITIONS = 100
 """The most conditions of one filter, because each is a part of the statement. A list counts as one; each tag of ``all``
@@ -218,8 +214,7 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
     waiting: list[tuple[Any, bool, int]] = [(where, True, 0)]
     while waiting:
         part, is_group, depth = waiting.pop()
-        if depth > _MOST_LEVELS:
-            raise InvalidFilterError(TOO_DEEP)
+        check_filter_nesting(depth // 2)  # because ``and`` and ``or`` add a list to each level of filters
         # Each member of a group is a condition, or a group of at least one.
         _check_extent(Extent(conditions + is_group * max(1, len(part)), values + len(part)), most_values)
         before = len(waiting)
@@ -233,6 +228,12 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
         values += len(part) - (len(waiting) - before) if part else 1
         conditions += is_group and not part
     return Extent(conditions, values)
+
+
+def check_filter_nesting(level: int) -> None:
+    """Raise ``InvalidFilterError`` for a filter within too many others."""
+    if fault := nesting_fault(level, MAX_FILTER_NESTING):
+        raise InvalidFilterError(f"the filter {fault}")
 
 
 def attribute_names(condition: Filter | None) -> frozenset[str]:
@@ -250,8 +251,7 @@ def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Sca
 
 
 def _parse_mapping(where: Where, depth: int) -> Filter:
-    if depth > MAX_FILTER_NESTING:
-        raise InvalidFilterError(TOO_DEEP)
+    check_filter_nesting(depth)
     conditions = tuple(_within(key, _parse_entry, key, value, depth) for key, value in where.items())
     return conditions[0] if len(conditions) == 1 else And(conditions)
 
@@ -261,7 +261,7 @@ def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> F
     try:
         return parse(*arguments)
     except InvalidFilterError as error:
-        error.place = (step if isinstance(step, int) else str(step), *error.place)
+        error.location = (step if isinstance(step, int) else str(step), *error.location)
         raise
 
 

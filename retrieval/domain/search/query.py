@@ -98,9 +98,9 @@ WORDINGS = 32
 _ONE = {"queries": "query", "rewrites": "rewrite", "texts": "text"}
 
 
-def wording(place: tuple[str | int, ...]) -> str:
-    """The text at that place of a request, in a message: ``the query``, ``rewrite 2``."""
-    return "the query" if place == ("query",) else f"{_ONE[str(place[0])]} {int(place[1]) + 1}"
+def wording(location: tuple[str | int, ...]) -> str:
+    """The text at that location of a request, in a message: ``the query``, ``rewrite 2``."""
+    return "the query" if location == ("query",) else f"{_ONE[str(location[0])]} {int(location[1]) + 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +110,15 @@ class SearchBounds:
     query_bytes: int = MAX_QUERY_BYTES
     filter_values: int = MAX_FILTER_VALUES
 
-    def check_query(self, words: str, place: tuple[str | int, ...] = ("query",)) -> None:
-        """Raise ``InvalidRequestError`` for a query of too many bytes; ``place`` is where it was given."""
+    def check_query(self, words: str, location: tuple[str | int, ...] = ("query",)) -> None:
+        """Raise ``InvalidRequestError`` for a query of too many bytes; ``location`` is where it was given."""
         # A character has at least one byte, so a text that is far too long need not be encoded.
         size = len(words) if len(words) > self.query_bytes else len(words.encode(errors="replace"))
         if size > self.query_bytes:
             raise InvalidRequestError(
-                f"{wording(place)} has more than {self.query_bytes:,} bytes (RETRIEVAL_MAX_QUERY_BYTES); "
+                f"{wording(location)} has more than {self.query_bytes:,} bytes (RETRIEVAL_MAX_QUERY_BYTES); "
                 "search with what matters in it"
-            ).at(*place)
+            ).at(*location)
 
     def check_queries(self, wordings: Iterable[str]) -> None:
         """Raise ``InvalidRequestError`` where the queries and rewrites of one call have too many bytes together."""

@@ -20,7 +20,6 @@ from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.wording import duration, several
 from retrieval.services import indexes
-from retrieval.services.index_recall import LEAST_SAMPLES
 from retrieval.services.indexes import IndexOutcome
 from retrieval.services.workplace import Workplace
 
@@ -186,7 +185,7 @@ def _check_recall(status: CollectionStatus, now: datetime) -> Iterator[Finding]:
     if recall is None:
         found = f"the recall of collection {name!r} was not measured yet on its searches"
         job = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
-    elif recall[0] < indexes.RECALL_PROMISED and recall[1] >= LEAST_SAMPLES:
+    elif recall[0] < indexes.RECALL_PROMISED and recall[1] >= indexes.LEAST_SAMPLES:
         share = f"{recall[0]:.1%} of the nearest items, in {several(recall[1], 'sample')}"
         found = f"searches of collection {name!r} find {share}; the target is 99 %"
         severity = Severity.WARNING

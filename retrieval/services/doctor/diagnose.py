@@ -10,8 +10,8 @@ from pathlib import Path
 
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.store.database import CollectionPlace, Database
+from retrieval.adapters.store.installation.embedded.home import default_home
 from retrieval.adapters.store.installation.embedded.home_server import hanging_seconds
-from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.examination import (
     Installation,
     connected,
@@ -238,8 +238,7 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
                 tenant_id is None or await find_collection(database, tenant_id, collection) is None
             ):
                 raise UnknownCollectionError(
-                    f"there is no collection {collection!r} of tenant {settings.tenant!r}; retrieval collections shows "
-                    "those there are"
+                    f"there is no collection {collection!r} of tenant {settings.tenant!r}; check both names"
                 )
             if tenant_id is None:
                 findings.append(no_tenant(settings.tenant))

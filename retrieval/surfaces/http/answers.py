@@ -45,7 +45,7 @@ async def on_error(request: Request, error: Exception) -> Response:
 
 
 async def on_invalid(request: Request, error: Exception) -> Response:
-    """Respond to a request that fails validation; the response points at each invalid place."""
+    """Respond to a request that fails validation; the response points at each invalid location."""
     errors = error.errors() if isinstance(error, RequestValidationError) else []
     body = error.body if isinstance(error, RequestValidationError) else None
     errors = [_with_members(detail, request.scope.get("route")) for detail in errors]
@@ -76,8 +76,8 @@ def _with_members(detail: Any, route: object) -> Any:
     if detail.get("type") != "extra_forbidden" or detail["loc"][0] != "body" or not isinstance(route, APIRoute):
         return detail
     kind = route.body_field.field_info.annotation if route.body_field else None
-    *place, name = detail["loc"][1:]
-    return {**detail, "msg": f"there is no {name!r:.60} here; {choices_hint(name, members_at(kind, place))}"}
+    *location, name = detail["loc"][1:]
+    return {**detail, "msg": f"there is no {name!r:.60} here; {choices_hint(name, members_at(kind, location))}"}
 
 
 def report(error: Exception) -> None:

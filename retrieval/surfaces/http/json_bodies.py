@@ -1,4 +1,4 @@
-"""JSON in requests and responses: bodies, items, names in paths, preconditions, and the places of errors in requests.
+"""JSON in requests and responses: bodies, items, names in paths, preconditions, and where in a request an error is.
 
 FastAPI accepts UTF-16, repeated members and NaN, and it parses and validates bodies on the event loop. A route of
 ``JSONBodies`` parses by ``json_of`` instead. A large body it parses and validates in a thread, and passes FastAPI the
@@ -57,10 +57,10 @@ class JSONAnswer(JSONResponse):
         return to_json(content, inf_nan_mode="null")
 
 
-def members_at(kind: Any, place: Sequence[str | int]) -> list[str]:
-    """The names of the members that a body of that type has at this place; empty if no model defines them."""
+def members_at(kind: Any, location: Sequence[str | int]) -> list[str]:
+    """The names of the members that a body of that type has at this location; empty if no model defines them."""
     models = list(_models(kind))
-    for step in place:
+    for step in location:
         inner = [annotation for model in models if (annotation := _members(model).get(str(step)))]
         # Positions in lists and keys of mappings lead to no other model.
         models = [model for part in inner for model in _models(part)] if inner else models
@@ -94,8 +94,8 @@ def where_of(text: str | None) -> Filter | None:
     except JSONTextError as error:
         raise InvalidFilterError(f"the parameter where cannot be read: {error}") from None
     except InvalidFilterError as error:
-        # The place is in the parameter, not in a body.
-        error.place = ()
+        # The location is in the parameter, not in a body.
+        error.location = ()
         raise
 
 
@@ -110,16 +110,16 @@ def object_of(name: str, text: str | None) -> dict[str, Any]:
     return value
 
 
-Place = tuple[str | int, ...]
+Location = tuple[str | int, ...]
 
 
 @contextmanager
-def at(*place: str | int) -> Iterator[None]:
-    """Add the place to an error that is raised within the block."""
+def at(*location: str | int) -> Iterator[None]:
+    """Add the location to an error that is raised within the block."""
     try:
         yield
     except InvalidRequestError as error:
-        error.place = (*place, *error.place)
+        error.location = (*location, *error.location)
         raise
 
 
@@ -163,32 +163,32 @@ def members_of(body: BaseModel) -> Iterator[None]:
     try:
         yield
     except InvalidRequestError as error:
-        first, *rest = error.place or next(_places_in(body, error), ("",))
+        first, *rest = error.location or next(_locations_in(body, error), ("",))
         first = first if hasattr(body, str(first)) else _OF_EACH.get(str(first), first)
-        error.place = (first, *rest) if first else ()
+        error.location = (first, *rest) if first else ()
         raise
 
 
-def _places_in(body: BaseModel, error: InvalidRequestError) -> Iterator[Place]:
-    """The places that name the field of the error; then the usual member of its class."""
+def _locations_in(body: BaseModel, error: InvalidRequestError) -> Iterator[Location]:
+    """The locations that name the field of the error; then the usual member of its class."""
     if isinstance(error, InvalidFilterError) and error.field:
         for name in ("where", "prefer", "group_by"):
-            yield from _places_of(getattr(body, name, None), error.field, (name,))
+            yield from _locations_of(getattr(body, name, None), error.field, (name,))
     yield from ((name,) for kind, name in _PLACES.items() if isinstance(error, kind))
 
 
-def _places_of(part: object, field: str, place: Place) -> Iterator[Place]:
+def _locations_of(part: object, field: str, location: Location) -> Iterator[Location]:
     if part in (field, f"attributes.{field}"):
-        yield place
+        yield location
     elif isinstance(part, Mapping):
         for key, value in part.items():
             if key in (field, f"attributes.{field}"):
-                yield (*place, key)
+                yield (*location, key)
             elif key in ("and", "or", "not"):
-                yield from _places_of(value, field, (*place, key))
+                yield from _locations_of(value, field, (*location, key))
     elif isinstance(part, list):
         for number, inner in enumerate(part):
-            yield from _places_of(inner, field, (*place, number))
+            yield from _locations_of(inner, field, (*location, number))
 
 
 MOST_ERRORS = 100

@@ -26,6 +26,9 @@ _ADVICE = {
     Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",
     Advice.LIST_PROFILES: "see: GET /v1/collections/{name}/profiles",
     Advice.DECLARE_ANEW: "the service's operator can change it with: retrieval collections filterable",
+    Advice.CALIBRATE: (
+        "the service's operator can fit it with: retrieval calibrate; or give min_score instead of min_relevance"
+    ),
     Advice.BEGIN_REEMBEDDING: "begin one with: POST /v1/collections/{name}/reembedding",
     Advice.END_REEMBEDDING: (
         "let a worker end it; until it is removing, POST /v1/collections/{name}/reembedding/abort, or .../finish after "
@@ -275,8 +278,8 @@ def problem_of(error: BaseException) -> Problem:
     problem: Problem = {"type": kind.type, "title": kind.title, "status": kind.status, "detail": detail}
     if isinstance(error, errors.InvalidItemError) and error.item_id is not None:
         problem["item_id"] = error.item_id
-    if isinstance(error, errors.InvalidRequestError) and error.place:
-        problem["errors"] = [{"pointer": pointer(error.place), "detail": detail}]
+    if isinstance(error, errors.InvalidRequestError) and error.location:
+        problem["errors"] = [{"pointer": pointer(error.location), "detail": detail}]
     return problem
 
 
@@ -289,16 +292,16 @@ def problem_of_status(status: int, detail: str) -> Problem:
 def invalid(errors_found: Iterable[ErrorDetails | Mapping[str, Any]], *, body: object = None) -> Problem:
     """The document of a request with invalid parts, which points at each of them.
 
-    ``body``: the body of the request. Steps of pydantic's places that do not exist in it, such as the types of a union,
-    are left out.
+    ``body``: the body of the request. Steps of pydantic's locations that do not exist in it, such as the types of a
+    union, are left out.
     """
     kind = problem_type(errors.InvalidRequestError)
-    entries = _merged_by_place([_entry(details, body) for details in errors_found])
-    places = [entry.get("pointer") or entry.get("parameter") or "the body" for entry in entries]
+    entries = _merged_by_location([_entry(details, body) for details in errors_found])
+    locations = [entry.get("pointer") or entry.get("parameter") or "the body" for entry in entries]
     if len(entries) == 1:
-        summary = f"{places[0]}: {entries[0]['detail']}"
+        summary = f"{locations[0]}: {entries[0]['detail']}"
     else:
-        summary = f"{', '.join(dict.fromkeys(places))}; see errors"
+        summary = f"{', '.join(dict.fromkeys(locations))}; see errors"
     detail = f"invalid: {summary}"
     return {"type": kind.type, "title": kind.title, "status": kind.status, "detail": detail, "errors": entries}
 
@@ -322,31 +325,32 @@ def pointer(parts: Iterable[str | int]) -> str:
 
 
 def _entry(details: ErrorDetails | Mapping[str, Any], body: object) -> dict[str, str]:
-    where, *place = details["loc"] or ("body",)
+    where, *location = details["loc"] or ("body",)
     detail = shown_line(refusal_of(details))
     if where == "body":
-        place = place if body is None else list(_sent_place(body, place, is_missing=details.get("type") == "missing"))
-        return {"pointer": pointer(place), "detail": detail}
-    return {"parameter": ".".join(map(str, place)), "in": str(where), "detail": detail}
+        is_missing = details.get("type") == "missing"
+        location = location if body is None else list(_sent_location(body, location, is_missing=is_missing))
+        return {"pointer": pointer(location), "detail": detail}
+    return {"parameter": ".".join(map(str, location)), "in": str(where), "detail": detail}
 
 
-def _sent_place(body: object, place: Sequence[str | int], *, is_missing: bool) -> Iterator[str | int]:
-    """The steps of the place that exist in the body; also the last step, if that member is missing."""
-    for number, step in enumerate(place, 1):
+def _sent_location(body: object, location: Sequence[str | int], *, is_missing: bool) -> Iterator[str | int]:
+    """The steps of the location that exist in the body; also the last step, if that member is missing."""
+    for number, step in enumerate(location, 1):
         if step in (body if isinstance(body, Mapping) else range(len(body)) if isinstance(body, list) else ()):
             body = body[step]  # type: ignore[index]
-        elif not (is_missing and number == len(place)):
+        elif not (is_missing and number == len(location)):
             continue
         yield step
 
 
-def _merged_by_place(entries: Iterable[dict[str, str]]) -> list[dict[str, str]]:
-    """One entry for each place: pydantic refuses a value of a union once for each type."""
-    by_place: dict[tuple[str | None, ...], dict[str, str]] = {}
+def _merged_by_location(entries: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+    """One entry for each location: pydantic refuses a value of a union once for each type."""
+    by_location: dict[tuple[str | None, ...], dict[str, str]] = {}
     for entry in entries:
-        place = tuple(entry.get(name) for name in ("pointer", "parameter", "in"))
-        if place not in by_place:
-            by_place[place] = entry
-        elif entry["detail"] not in by_place[place]["detail"].split("; or: "):
-            by_place[place]["detail"] += f"; or: {entry['detail']}"
-    return list(by_place.values())
+        location = tuple(entry.get(name) for name in ("pointer", "parameter", "in"))
+        if location not in by_location:
+            by_location[location] = entry
+        elif entry["detail"] not in by_location[location]["detail"].split("; or: "):
+            by_location[location]["detail"] += f"; or: {entry['detail']}"
+    return list(by_location.values())

@@ -105,8 +105,7 @@ def value_filter(wanted: Mapping[str, Any]) -> Filter:
 
 
 def _met(path: tuple[str, ...], wanted: object, level: int) -> Filter:
-    if level > filters.MAX_FILTER_NESTING:
-        raise InvalidFilterError(filters.TOO_DEEP)
+    filters.check_filter_nesting(level)
     if isinstance(wanted, Mapping):
         if any(isinstance(name, str) and name.startswith("$") for name in wanted):
             return And(tuple(_operator(path, name, operand) for name, operand in wanted.items()))

@@ -42,6 +42,7 @@ _ON_THE_SERVER: tuple[tuple[type[errors.RetrievalError], str], ...] = (
 )
 _ADVICE = {
     errors.Advice.MAKE_COLLECTION: "let the user make it with: retrieval ingest NAME FILE",
+    errors.Advice.CALIBRATE: "leave min_relevance out, or let the user fit it with: retrieval calibrate NAME",
     errors.Advice.CLEAN_TEXT: "leave it out",
 }
 """The advice of errors, for a client."""

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 
 from retrieval import Collection, connect
+from retrieval.adapters.store.installation.embedded.home import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.home_server import HomeServer
-from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError

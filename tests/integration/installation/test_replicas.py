@@ -29,8 +29,8 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store import replicas as reading
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation.embedded.home import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.home_server import HomeServer
-from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.adapters.store.replicas import Replicas

@@ -286,7 +286,7 @@ async def test_an_unknown_facet_is_named_by_its_place(platform: Platform) -> Non
     papers = await fill(platform)
     with pytest.raises(UnknownFieldError) as caught:
         await papers.search("soup", facets=["area", "aera"])
-    assert caught.value.place == ("facets", 1)
+    assert caught.value.location == ("facets", 1)
 
 
 async def test_completions_come_from_words_and_titles(platform: Platform, asked: list[list[str]]) -> None:

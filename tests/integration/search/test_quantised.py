@@ -21,7 +21,7 @@ from retrieval.adapters.store.search.recall import keep_sample
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vectors
 from retrieval.domain.search.hit import Path
-from retrieval.services.index_recall import measure_recall
+from retrieval.jobs.recall import measure_recall
 from retrieval.services.indexes import IndexOutcome, is_index_off, keep_index, rebuild_index
 from tests.support.corpora import Corpus, make_corpus
 from tests.support.database import SCHEMA

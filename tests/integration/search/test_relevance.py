@@ -88,9 +88,9 @@ async def test_without_a_calibration_there_is_no_relevance(platform: Platform) -
     notes = await calibrated(platform, calibration=None)
 
     assert [hit.relevance for hit in await notes.search("database", limit=2)] == [None, None]
-    with pytest.raises(InvalidRequestError, match="retrieval calibrate notes, or give min_score") as raised:
+    with pytest.raises(InvalidRequestError, match=r"retrieval calibrate notes .*, or give min_score") as raised:
         await notes.search("database", min_relevance=0.5)
-    assert raised.value.place == ("min_relevance",)
+    assert raised.value.location == ("min_relevance",)
 
 
 async def test_a_calibration_of_another_space_is_not_used(platform: Platform) -> None:
@@ -219,7 +219,7 @@ async def test_a_value_that_is_not_a_number_is_refused(
     notes = await calibrated(platform)
     with pytest.raises(InvalidRequestError, match=message) as raised:
         await notes.search("database", **bounds)
-    assert raised.value.place == tuple(bounds)
+    assert raised.value.location == tuple(bounds)
 
 
 async def test_items_found_only_by_a_rewrite_or_preference_have_a_relevance(platform: Platform) -> None:
@@ -321,9 +321,7 @@ async def test_a_calibration_by_feedback_repeats_searches_under_their_filters(pl
 async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[str, list[str]]) -> None:
     """Nothing is stored."""
     notes = await calibrated(platform, calibration=None)
-    with pytest.raises(
-        InvalidRequestError, match=r"needs 10 of each.*retrieval calibrate notes --queries FILE --qrels FILE"
-    ):
+    with pytest.raises(InvalidRequestError, match=r"needs 10 of each.*by feedback or in files"):
         await notes.calibrate(judged)
     for wrong in ({"database": "pool"}, {"database": [["pool"]]}, {5: ["pool"]}, ["database"]):
         with pytest.raises(InvalidRequestError, match="come as"):
@@ -373,8 +371,7 @@ async def test_pending_hits_are_noted(platform: Platform, kind: FusionKind, same
     for legs in (["dense", "lexical"], ["dense", "recent"]):
         hits = await notes.search("database connection timeout", legs=legs, **same)
         assert "pool" in [hit.item_id for hit in hits]
-        message = f"1 of {len(hits)} hits wait for the vector of their text; make the vectors with: "
-        assert hits.notes == (f"{message}retrieval jobs run embed --collection notes",)
+        assert hits.notes == (f"1 of {len(hits)} hits wait for the vector of their text, which the job embed makes",)
 
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(sql.SQL("DELETE FROM {}").format(table))

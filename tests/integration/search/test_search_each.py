@@ -141,7 +141,7 @@ async def test_a_vector_of_another_space_is_named_with_its_query(docs: Docs) -> 
     """And with its place among the vectors."""
     with pytest.raises(WrongDimensionError, match="query 2: the vector of the query has 3 dimensions") as caught:
         await docs.collection.search_each(["a", "b"], vectors=[None, [1.0, 2.0, 3.0]])
-    assert caught.value.place == ("vectors", 1)
+    assert caught.value.location == ("vectors", 1)
 
 
 @pytest.mark.asyncio(loop_scope="module")

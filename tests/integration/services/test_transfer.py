@@ -274,7 +274,7 @@ FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "cut off": (lambda lines: lines[:-3], "it was cut off or changed; nothing was imported"),
     "cut within a line": (lambda lines: [*lines[:-1], lines[-1][:20]], "not JSON"),
     "empty": (lambda _: [], "is not an exported collection"),
-    "other file": (lambda _: ['{"_id": "1", "text": "x"}'], "items of other files: retrieval ingest"),
+    "other file": (lambda _: ['{"_id": "1", "text": "x"}'], "items of other files are stored by ingest"),
     "later version": (
         lambda lines: [lines[0].replace('"version": 1', '"version": 9', 1), *lines[1:]],
         "this program reads 1",

@@ -31,6 +31,7 @@ from retrieval.domain.checks import (
     escaped_json,
     json_of,
     named,
+    nesting_fault,
     provenance,
     quoted,
     quoted_block,
@@ -49,6 +50,12 @@ HOSTILE = st.text(
     "\xad\u061c\u180e\u200b\u200d\u2028\u2029\u202e\u2066\ud800\ufe0f\ufe01\ufeff"
     "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e007f\U000e0100"
 )
+
+
+def test_a_value_within_too_many_others_has_a_fault() -> None:
+    """The fault names the most levels; as many are allowed."""
+    assert nesting_fault(64, 64) is None
+    assert nesting_fault(65, 64) == "is nested deeper than 64 levels; flatten it"
 
 
 def test_every_control_and_format_character_is_refused_but_those_that_are_needed() -> None:

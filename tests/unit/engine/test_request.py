@@ -103,7 +103,7 @@ def test_a_wrong_rewrite_is_named_with_its_place(rewrite: Any) -> None:
     """It is not the query that is wrong."""
     with pytest.raises(InvalidRequestError, match=r"rewrite 2 (must be|contains)") as caught:
         checked_request("words", rewrites=["other words", rewrite])
-    assert caught.value.place == ("rewrites", 1)
+    assert caught.value.location == ("rewrites", 1)
 
 
 def test_a_vector_alone_is_a_search() -> None:
@@ -145,7 +145,7 @@ def test_an_invalid_field_is_not_grouped_by(field: str, message: str) -> None:
     """A field has a name, and one value of an item."""
     with pytest.raises(InvalidRequestError, match=message) as caught:
         checked_request("words", group_by=field)
-    assert caught.value.place == ("group_by",)
+    assert caught.value.location == ("group_by",)
 
 
 def test_several_queries_make_as_many_requests() -> None:

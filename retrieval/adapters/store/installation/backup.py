@@ -30,13 +30,13 @@ from retrieval.adapters.files import FileLock, checked_path, unfinished
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.installation.checks import check_pgvector, check_session
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
+from retrieval.adapters.store.installation.embedded.home import Account, server_account
 from retrieval.adapters.store.installation.embedded.home_server import (
     HomeServer,
     former_data_of,
     major_version_of,
     server_pid,
 )
-from retrieval.adapters.store.installation.embedded.place import Account, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import URL_SETTING, server_name, translated

@@ -13,7 +13,7 @@ from pathlib import Path
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.checks import REVISION, status_of
-from retrieval.adapters.store.installation.embedded.place import default_home
+from retrieval.adapters.store.installation.embedded.home import default_home
 from retrieval.adapters.store.installation.embedded.server import EmbeddedServer, start_embedded
 from retrieval.adapters.store.replicas import READ_URLS_SETTING, Replicas
 from retrieval.adapters.store.translate import URL_SETTING, server_name
@@ -21,8 +21,8 @@ from retrieval.domain.errors import ConfigurationError, SchemaRevisionError
 from retrieval.settings import Settings
 
 
-def server_place(settings: Settings) -> str:
-    """The place of the data, for messages, without secrets."""
+def described_server(settings: Settings) -> str:
+    """The server, for messages, without secrets."""
     if settings.database_url is not None:
         return server_name(settings.database_url.get_secret_value())
     return f"the embedded PostgreSQL in {settings.home or default_home()}"

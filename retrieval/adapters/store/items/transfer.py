@@ -253,14 +253,14 @@ async def add_collection(
 
 
 async def store_rows(
-    connection: Connection, place: tuple[int, int, int | None], name: str, rows: Sequence[Mapping[str, Any]]
+    connection: Connection, owner: tuple[int, int, int | None], name: str, rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Store rows of a kind other than items; ``place`` is the tenant, the collection and its space.
+    """Store rows of a kind other than items; ``owner`` is the tenant, the collection and its space.
 
     Raises ``ConflictError`` for a search that the tenant has recorded already, ``InvalidRequestError`` for values that
     the database refuses.
     """
-    tenant_id, collection_id, space_id = place
+    tenant_id, collection_id, space_id = owner
     kind = KINDS[name]
     if name == "retrieval":
         recorded = await (await _execute(connection, name, _RECORDED, (Jsonb(list(rows)), tenant_id))).fetchone()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from retrieval.adapters.store.deadline import Deadline, deadline
-from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
+from retrieval.adapters.store.installation.embedded.home import check_is_made, default_home
 from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import store_recordings

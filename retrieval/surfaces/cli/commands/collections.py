@@ -248,7 +248,8 @@ def export_(
     """Write a collection into a file: items with vectors, memories, profiles, records.
 
     One JSON object per line; compressed if the file's name ends with .gz.
-    The export is a snapshot: searches and writes continue.
+    The export is a snapshot: searches and writes continue. To copy a
+    collection within its tenant, export it with --no-records.
     """
     if file == "-" and options.wants_json():
         raise InvalidRequestError("standard output takes the collection or --json, not both; name a file")

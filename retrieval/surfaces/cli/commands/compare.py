@@ -112,13 +112,13 @@ def compare(
 
     with opened() as (platform, wait):
         stored = wait(wait(platform.collection(collection, create=False)).refresh())
-        stored_in = (platform.database, platform.tenant_id, stored)
+        in_collection = (platform.database, platform.tenant_id, stored)
         if interleaved:
-            trial = wait(compare_interleaved(*stored_in, profile, against, since=start))
+            trial = wait(compare_interleaved(*in_collection, profile, against, since=start))
             print_answer(trial, interleaved_lines(trial))
             return
-        first, second = wait(named_profile(*stored_in, profile)), wait(named_profile(*stored_in, against))
+        first, second = wait(named_profile(*in_collection, profile)), wait(named_profile(*in_collection, against))
         comparison = wait(
-            compare_profiles(*stored_in, first, second, since=start, default_reward=default_reward, most=most)
+            compare_profiles(*in_collection, first, second, since=start, default_reward=default_reward, most=most)
         )
     print_answer(comparison, comparison_lines(comparison))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
+from retrieval.adapters.store.installation.embedded.home import check_is_made, default_home
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED

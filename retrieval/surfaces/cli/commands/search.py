@@ -136,7 +136,7 @@ def search(
         options.argument(
             "QUERY",
             'The words to search for: "a phrase", -excluded, begin*. Put -- before a query that starts with a '
-            "minus. Optional with --vector, or if the profile needs none.",
+            "minus. Optional with --vector, or if the legs need no words.",
         ),
     ] = None,
     vector: Annotated[str | None, options.option("FILE", "A vector to search with: a JSON list of numbers.")] = None,
@@ -193,8 +193,6 @@ def search(
     explain: Annotated[bool, options.flag("Show the parts of each score.", "--explain", "-x")] = False,
 ) -> None:
     """Search a collection by meaning and by words."""
-    if query is None and vector is None:
-        raise typer.BadParameter("give some words, or a vector with --vector", param_hint="QUERY")
     arguments: dict[str, Any] = {
         "vector": options.vector_file("--vector", vector), "where": options.where_of(where), "limit": limit,
         "legs": options.legs_of(legs), "group_by": group_by, "syntax": not plain,

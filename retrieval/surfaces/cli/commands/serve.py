@@ -39,7 +39,7 @@ def serve(
     until ctrl-C or SIGTERM, and then finishes the requests in flight.
     """
     require_extra("http", "the HTTP service", "fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
-    from retrieval.adapters.store.installation.opening import server_place
+    from retrieval.adapters.store.installation.opening import described_server
     from retrieval.surfaces.http.app import has_console, run_service
     from retrieval.surfaces.http.telemetry import configure_service_logging
     from retrieval.surfaces.listening import new_loop
@@ -55,7 +55,7 @@ def serve(
         if has_console(settings):
             show(f"in a browser: {url}/console")
         if insecure_local:
-            show(f"from {server_place(settings)}; collections of the tenant {settings.tenant!r}")
+            show(f"from {described_server(settings)}; collections of the tenant {settings.tenant!r}")
             show(f"try, in another terminal: curl {url}/v1/collections")
         else:
             show("callers need a key; create one with: retrieval keys create NAME")

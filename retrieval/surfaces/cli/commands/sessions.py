@@ -104,7 +104,7 @@ def session_end(
     The exit code is always 0, and a hint is one line on standard error.
     """
     check_collection_name(collection)
-    from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
+    from retrieval.adapters.store.installation.embedded.home import check_is_made, default_home
     from retrieval.apps.principles.startup.start import end_session
     from retrieval.platform import connect
 

@@ -136,9 +136,9 @@ async def add(collection: WriteCollection, body: AddRequest) -> JSONAnswer:
     except InvalidRequestError as error:
         if isinstance(error, InvalidItemError):
             index = next((number for number, item in enumerate(items) if item.item_id == error.item_id), None)
-            error.place = ("items",) if index is None else ("items", index)
+            error.location = ("items",) if index is None else ("items", index)
         elif body.embeddings is not None:
-            error.place = ("embeddings", *error.place)
+            error.location = ("embeddings", *error.location)
         raise
     return JSONAnswer(report.as_dict())
 

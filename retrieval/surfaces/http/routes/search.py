@@ -151,7 +151,7 @@ async def complete(
     try:
         completions = await collection.complete(text, where=json_bodies.where_of(where), limit=limit)
     except InvalidRequestError as error:
-        if error.place != ("query",):
+        if error.location != ("query",):
             raise
         raise RequestValidationError([{"loc": ("query", "text"), "msg": str(error)}]) from None
     return JSONAnswer(completions.as_dict())

@@ -91,7 +91,7 @@ async def search_tickets(
     tickets: Tickets, body: Annotated[RetrievalRequest, Body(examples=[SEARCH_EXAMPLE])]
 ) -> Response:
     """Find tickets for a title and description, a text or an embedding; by similarity, priority, time to resolve."""
-    with _placed(_members_of(body)):
+    with _located(_members_of(body)):
         response = await _or_unknown(tickets.process(body))
     return Response(response.model_dump_json(), media_type=_JSON)
 
@@ -115,13 +115,13 @@ async def tickets_stats(tickets: Tickets) -> JSONAnswer:
 @router.post("/preview", response_model=SearchPreview, summary="Compare weightings on a ticket")
 async def preview_tickets(tickets: Tickets, body: TicketPreviewRequest) -> Response:
     """Rank one search under each weighting, and explain the moves of tickets. Nothing is recorded."""
-    with _placed({"query": _longer(body.title, body.description)}):
+    with _located({"query": _longer(body.title, body.description)}):
         preview = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
     return Response(preview.model_dump_json(), media_type=_JSON)
 
 
 def _members_of(request: RetrievalRequest) -> dict[str, str]:
-    """The places in the request of the arguments of the search."""
+    """The locations in the request of the arguments of the search."""
     return {
         "query": "query_text" if request.query_text else _longer(request.title, request.description),
         "domain": "domain_filter",
@@ -137,12 +137,12 @@ def _longer(title: str | None, description: str | None) -> str:
 
 
 @contextmanager
-def _placed(members: Mapping[str, str]) -> Iterator[None]:
-    """Point an error of the search at its place in the request."""
+def _located(members: Mapping[str, str]) -> Iterator[None]:
+    """Point an error of the search at its location in the request."""
     try:
         yield
     except InvalidRequestError as error:
-        error.place = tuple(members.get(str(step), step) for step in error.place[:1])
+        error.location = tuple(members.get(str(step), step) for step in error.location[:1])
         raise
 
 

@@ -22,7 +22,7 @@ from retrieval.apps.memories import MemoryStore
 from retrieval.collection import handle_of
 from retrieval.domain.errors import UnknownItemError
 from retrieval.domain.search.profile import Profile
-from retrieval.services.memories import forget_expired, is_anything_expired
+from retrieval.jobs.upkeep import forget_expired, is_anything_expired
 from retrieval.services.workplace import JobTarget
 from tests.support.database import SCHEMA
 
@@ -256,7 +256,7 @@ async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
             await store.store_memory("p1", "note", "said anew", memory_id=forgotten_id, duplicates="keep")
         return memories
 
-    monkeypatch.setattr("retrieval.services.memories.expired_memories", overtaken)
+    monkeypatch.setattr("retrieval.jobs.upkeep.expired_memories", overtaken)
     assert await forget_expired(platform.workplace, target) == {"forgotten": 0}
     assert list(await store.get_memories([forgotten_id])) == [forgotten_id]
 

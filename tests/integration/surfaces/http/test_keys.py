@@ -230,7 +230,7 @@ async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatc
 @pytest.mark.parametrize("named", ["", "rtv_secret", "a\x00b", "a" * 12])
 async def test_an_unknown_key_cannot_be_revoked(world: World, named: str) -> None:
     """Neither can another tenant's key; a mistyped secret is not repeated."""
-    with pytest.raises(UnknownKeyError, match="retrieval keys list") as refused:
+    with pytest.raises(UnknownKeyError, match="list the keys") as refused:
         await world.mine.revoke_key(named)
     assert "rtv_" not in str(refused.value)
     theirs = await world.key("read", platform=world.other)

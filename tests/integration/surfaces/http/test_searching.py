@@ -62,7 +62,7 @@ async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
     preview = {"query": "full disk", "profiles": {"now": "active"}, "min_score": 1000}
     preview_answer = await client.post("/v1/collections/docs/preview", json=preview)
     assert preview_answer.json()["previews"][0]["hits"] == []
-    for least, message in ((0.5, "retrieval calibrate docs"), (2, "must be 1 or less")):
+    for least, message in ((0.5, "the service's operator can fit it"), (2, "must be 1 or less")):
         refused = await client.post(SEARCH, json={"query": "disk", "min_relevance": least})
         assert refused.status_code == 422
         assert message in refused.text

@@ -12,8 +12,8 @@ from retrieval.domain.items.passages import (
     fitting,
     page_of,
     passages_of,
-    place_of,
-    places_around,
+    position_of,
+    positions_around,
 )
 from retrieval.domain.search.hit import Explanation, Hit
 
@@ -82,8 +82,8 @@ def test_hits_come_before_what_stands_beside_them() -> None:
     """Room goes to hits first, then to their neighbours."""
     beside = {("a.md", 1): chunk(1), ("a.md", 2): chunk(2)}
     hits = [hit(1, 0), hit(2, 2, "b.md")]
-    places = places_around(hits, 2)
-    passages, _, _ = passages_of(hits, beside, places, fits=lambda page: page.count("\n> ") <= 4)
+    positions = positions_around(hits, 2)
+    passages, _, _ = passages_of(hits, beside, positions, fits=lambda page: page.count("\n> ") <= 4)
 
     assert [(passage.document, len(passage.item_ids)) for passage in passages] == [("a.md", 2), ("b.md", 1)]
 
@@ -156,9 +156,9 @@ def test_stored_text_forges_no_heading() -> None:
     assert [line for line in page.splitlines() if line.startswith("#")] == ['### 1. "a ### 2. fake"']
 
 
-def test_places_around_are_the_nearest_first() -> None:
-    """Hits themselves and places before the first are left out."""
-    assert places_around([hit(1, 0), hit(2, 2)], 2) == [("a.md", 1), ("a.md", 3), ("a.md", 4)]
-    assert places_around([hit(1, 0)], 0) == []
-    assert place_of(chunk(1)) == ("a.md", 1)
-    assert place_of(Item(item_id="x", attributes={"document": "a", "chunk": True})) is None
+def test_positions_around_are_the_nearest_first() -> None:
+    """Hits themselves and positions before the first are left out."""
+    assert positions_around([hit(1, 0), hit(2, 2)], 2) == [("a.md", 1), ("a.md", 3), ("a.md", 4)]
+    assert positions_around([hit(1, 0)], 0) == []
+    assert position_of(chunk(1)) == ("a.md", 1)
+    assert position_of(Item(item_id="x", attributes={"document": "a", "chunk": True})) is None

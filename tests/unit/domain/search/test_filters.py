@@ -300,7 +300,7 @@ def test_an_error_has_the_path_to_its_place(where: Any, place: tuple[str | int, 
     """The path of keys and places, for a user interface that shows the error beside the field."""
     with pytest.raises(InvalidFilterError) as caught:
         parse_where(where)
-    assert caught.value.place == place
+    assert caught.value.location == place
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23"])

@@ -98,7 +98,7 @@ def test_a_search_error_points_at_its_part_of_the_search(
     """For other requests the place is unknown."""
     with pytest.raises(errors.InvalidRequestError), members_of(body):
         raise error
-    assert error.place == place
+    assert error.location == place
     assert problem_of(error).get("errors") == ([{"pointer": pointer(place), "detail": str(error)}] if place else None)
 
 

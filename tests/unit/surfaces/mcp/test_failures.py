@@ -47,6 +47,12 @@ def test_an_error_of_the_caller_is_explained_in_full() -> None:
     assert failure_line(error) == "there is no principle 'p9'; search for it first"
 
 
+def test_an_advice_is_worded_for_an_agent() -> None:
+    """An agent has no command line: it can call otherwise, or ask its user."""
+    error = errors.InvalidRequestError("nothing is calibrated").advising(errors.Advice.CALIBRATE, name="notes")
+    assert failure_line(error).startswith("nothing is calibrated; leave min_relevance out, or let the user fit it")
+
+
 def test_a_fault_of_the_program_reveals_nothing() -> None:
     """Not even its kind."""
     assert failure_line(KeyError("secret")) == UNEXPECTED

@@ -23,7 +23,7 @@ from typing import IO
 
 import psutil
 
-from retrieval.adapters.store.installation.embedded.place import Account
+from retrieval.adapters.store.installation.embedded.home import Account
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError
 
 # A shell runs the program. A second process of the shell reads a pipe whose other end this process holds: when this

@@ -25,13 +25,22 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import PGconn, Ping
 
-from retrieval.adapters.store.installation.embedded import place
 from retrieval.adapters.store.installation.embedded.binaries import (
     Binaries,
     find_package,
     measure_resources,
     prepare_binaries,
     settings_for,
+)
+from retrieval.adapters.store.installation.embedded.home import (
+    DATABASE,
+    PORT,
+    SUPERUSER,
+    make_socket_directory,
+    may_answer,
+    server_account,
+    socket_directory,
+    socket_url,
 )
 from retrieval.domain.errors import EmbeddedServerError
 
@@ -62,7 +71,7 @@ class HomeServer:
 
         Raises ConfigurationError if they are not installed, EmbeddedServerError if they cannot be used.
         """
-        account = place.server_account(home / "data")
+        account = server_account(home / "data")
         if Binaries(Path("/bin"), account).run("sh", "-c", 'cd "$0"', str(home)).returncode != 0:
             raise EmbeddedServerError(
                 f"The user {account.name}, as whom PostgreSQL runs, cannot enter {home}: "
@@ -83,7 +92,7 @@ class HomeServer:
     @property
     def url(self) -> str:
         """The address of the platform's database, as superuser."""
-        return place.socket_url(place.socket_directory(self.home))
+        return socket_url(socket_directory(self.home))
 
     def create(self) -> None:
         """Make the data directory, with settings for this machine, unless it exists.
@@ -161,7 +170,7 @@ class HomeServer:
         return server_pid(self.data)
 
     def _initialise(self, directory: Path, settings: dict[str, str]) -> None:
-        options = ["--username", place.SUPERUSER, "--encoding", "UTF8", "--locale", "C"]
+        options = ["--username", SUPERUSER, "--encoding", "UTF8", "--locale", "C"]
         options += ["--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"]
         options += ["--auth-local", "trust", "--auth-host", "reject", "--no-instructions"]
         for name, value in settings.items():
@@ -180,16 +189,16 @@ class HomeServer:
 
     def _launch(self, deadline: float) -> None:
         """Start the server and wait until it is ready, or return early to be called again."""
-        directory = place.socket_directory(self.home)
-        place.make_socket_directory(directory, self.binaries.account)
+        directory = socket_directory(self.home)
+        make_socket_directory(directory, self.binaries.account)
         # No server runs here, but PostgreSQL would refuse to start if another process has the number in this file, or
         # in its socket's lock, or if the killed server is still a zombie.
         (self.data / _PID_FILE).unlink(missing_ok=True)
-        (directory / f".s.PGSQL.{place.PORT}.lock").unlink(missing_ok=True)
+        (directory / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
         if self.log.exists() and self.log.stat().st_size > _LARGEST_LOG_BYTES:
             self.log.replace(self.log.with_name("server.log.1"))
         log_start = self.log.stat().st_size if self.log.exists() else 0
-        options = ["-D", str(self.data), "-p", str(place.PORT), "-k", str(directory)]
+        options = ["-D", str(self.data), "-p", str(PORT), "-k", str(directory)]
         options += ["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"]
         status = self._pg_ctl("start", deadline - time.monotonic(), "-o", shlex.join(options))
         if status == 0 or self.pid() is not None:
@@ -242,20 +251,18 @@ class HomeServer:
         return PGconn.ping(self._maintenance_address().encode())
 
     def _may_answer(self) -> bool:
-        return place.may_answer(place.socket_directory(self.home), _ANSWER_SECONDS)
+        return may_answer(socket_directory(self.home), _ANSWER_SECONDS)
 
     def _maintenance_address(self) -> str:
         """The address of the database that always exists; PG* variables would set parameters that are missing."""
-        host = str(place.socket_directory(self.home))
-        return make_conninfo(
-            host=host, hostaddr="", port=place.PORT, user=place.SUPERUSER, dbname="postgres", connect_timeout=2
-        )
+        host = str(socket_directory(self.home))
+        return make_conninfo(host=host, hostaddr="", port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=2)
 
     def _ensure_database(self) -> None:
-        create = sql.SQL("create database {}").format(sql.Identifier(place.DATABASE))
+        create = sql.SQL("create database {}").format(sql.Identifier(DATABASE))
         try:
             with psycopg.connect(self._maintenance_address(), autocommit=True) as connection:
-                cursor = connection.execute("select from pg_database where datname = %s", (place.DATABASE,))
+                cursor = connection.execute("select from pg_database where datname = %s", (DATABASE,))
                 if cursor.fetchone() is None:
                     connection.execute(create)
         except psycopg.Error as error:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import retrieval.sync
 from retrieval import Context, Profile, Settings
-from retrieval.domain.errors import WrongDimensionError
+from retrieval.domain.errors import EmptyQueryError, WrongDimensionError
 from retrieval.surfaces.cli.app import app
 from retrieval.sync import SyncPlatform
 
@@ -62,7 +62,7 @@ def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path)
 
 
 def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path: Path) -> None:
-    """A vector in a file finds the nearest items; another length is refused, and so is a missing query."""
+    """A vector in a file finds the nearest items; another length is refused."""
     [vector] = platform.collection("docs").vectors_of(["First\nthe cat sat"])
     path, short = tmp_path / "vector.json", tmp_path / "short.json"
     path.write_text(json.dumps([float(number) for number in vector]))
@@ -73,7 +73,13 @@ def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path:
     for option in ("--vector", "--about"):
         refused = CliRunner().invoke(app, ["search", "docs", "cat", option, str(short)])
         assert isinstance(refused.exception, WrongDimensionError)
-    assert CliRunner().invoke(app, ["search", "docs"]).exit_code == 2
+
+
+@pytest.mark.usefixtures("platform")
+def test_words_are_optional_where_the_legs_need_none() -> None:
+    """The platform decides it, as on every surface: it knows the collection's profile."""
+    assert [hit["id"] for hit in json_output("search", "docs", "--legs", "tagged", "--tag", "pet")["hits"]] == ["1"]
+    assert isinstance(CliRunner().invoke(app, ["search", "docs"]).exception, EmptyQueryError)
 
 
 @pytest.mark.usefixtures("platform")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.adapters.store.installation.embedded.binaries import find_package, prepare_binaries
-from retrieval.adapters.store.installation.embedded.place import server_account
+from retrieval.adapters.store.installation.embedded.home import server_account
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.domain.errors import EmbeddedServerError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from retrieval.adapters.store.installation.embedded.binaries import Binaries
-from retrieval.adapters.store.installation.embedded.place import Account
+from retrieval.adapters.store.installation.embedded.home import Account
 from tests.support.forked_program import forking
 
 

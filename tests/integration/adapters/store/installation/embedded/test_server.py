@@ -24,13 +24,13 @@ from retrieval import Settings
 from retrieval.adapters.files import FileLock
 from retrieval.adapters.store.installation.embedded import home_server
 from retrieval.adapters.store.installation.embedded.binaries import measure_resources, settings_for
-from retrieval.adapters.store.installation.embedded.home_server import HomeServer
-from retrieval.adapters.store.installation.embedded.place import (
+from retrieval.adapters.store.installation.embedded.home import (
     check_is_made,
     is_running,
     server_account,
     socket_directory,
 )
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.adapters.store.installation.embedded.binaries import find_package
-from retrieval.adapters.store.installation.embedded.place import default_home
+from retrieval.adapters.store.installation.embedded.home import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError
 

@@ -14,8 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from retrieval.adapters.store.installation.embedded import home_server
 from retrieval.adapters.store.installation.embedded.binaries import Binaries
-from retrieval.adapters.store.installation.embedded.home_server import HomeServer
-from retrieval.adapters.store.installation.embedded.place import (
+from retrieval.adapters.store.installation.embedded.home import (
     PORT,
     Account,
     make_socket_directory,
@@ -23,6 +22,7 @@ from retrieval.adapters.store.installation.embedded.place import (
     socket_directory,
     socket_url,
 )
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.domain.errors import EmbeddedServerError
 
 ME = Account("me", os.geteuid(), os.getegid(), switch=False)

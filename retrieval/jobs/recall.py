@@ -17,12 +17,10 @@ from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.engine.plan import make_plan
 from retrieval.engine.request import SearchRequest
-from retrieval.services.indexes import RECALL_PROMISED, IndexOutcome, rebuild_index
+from retrieval.services.indexes import LEAST_SAMPLES, RECALL_PROMISED, IndexOutcome, rebuild_index
 from retrieval.services.workplace import JobTarget, Workplace
 
 MOST_SAMPLES = 200
-LEAST_SAMPLES = 10
-"""The fewest samples to act on."""
 
 
 async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool:

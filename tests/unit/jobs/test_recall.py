@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.adapters.store.search.recall import Measurement, Probe, recall_of
-from retrieval.services.index_recall import bucket, measured
+from retrieval.jobs.recall import bucket, measured
 
 
 @pytest.mark.parametrize(

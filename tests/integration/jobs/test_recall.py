@@ -16,7 +16,7 @@ from retrieval.adapters.store.search.recall import MOST_EFFORT, keep_sample, lat
 from retrieval.domain.items.embedding import Vectors
 from retrieval.domain.search.filters import as_mapping, parse_where
 from retrieval.domain.search.hit import Path
-from retrieval.services.index_recall import is_recall_in_question, measure_recall
+from retrieval.jobs.recall import is_recall_in_question, measure_recall
 from retrieval.services.workplace import JobTarget
 from tests.support.database import SCHEMA, opened
 from tests.support.jobs import target_of
