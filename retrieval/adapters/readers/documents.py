@@ -19,7 +19,7 @@ from retrieval.adapters.extras import require_extra
 from retrieval.adapters.readers.lines import decoded
 from retrieval.domain.checks import clean_text
 from retrieval.domain.errors import InvalidItemError, MissingExtraError
-from retrieval.domain.items.chunking import Block, Document
+from retrieval.domain.items.chunking import MAX_HEADING, Block, Document
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -45,8 +45,6 @@ MAX_UNPACKED_BYTES = 128 * 1024 * 1024
 """The most that a packed document may hold."""
 
 MAX_PAGES = 10_000
-MAX_HEADING = 200
-"""The characters of a heading that a path keeps; the text has the whole heading."""
 MAX_DEPTH = 16
 """The headings of a path; deeper ones are only in the text."""
 
