@@ -140,7 +140,7 @@ def scored_pages(
     run: Run = {}
     for query in queries:
         as_of = narrowed(query)[1]
-        ranked = rank_by_weights(near[query.query_id][:count], profile, as_of, as_of)
+        ranked = rank_by_weights(near[query.query_id][:count], profile, as_of)
         run[query.query_id] = [one.ticket.ticket_id for one in ranked[:top_k]]
     return run
 

@@ -84,6 +84,14 @@ def check_functions(**arguments: object) -> None:
             raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a function")
 
 
+def tokens_by(count_tokens: Callable[[str], Any], text: str) -> float:
+    """The text's tokens by a caller's function. Raises ``InvalidRequestError`` if it gives no number of at least 0."""
+    number = count_tokens(text)
+    if not is_number(number, 0):
+        raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
+    return number
+
+
 def checked_list(name: str, value: object, example: str) -> list[Any]:
     """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and others."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import numpy as np
 
+from retrieval.adapters.embedders.cached import at_fault
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items import collection_facts
 from retrieval.adapters.store.items.collections import StoredCollection, collections_page
@@ -15,7 +16,7 @@ from retrieval.adapters.store.items.listing import all_rows, latest_items, lists
 from retrieval.adapters.store.records import retrievals as stored_retrievals
 from retrieval.adapters.store.search.vectors import count_pending, read_embeddings
 from retrieval.domain.checks import checked_limit, checked_list, checked_whole
-from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
+from retrieval.domain.errors import EmptyQueryError, InvalidRequestError, InvalidVectorError
 from retrieval.domain.items.collection import CollectionInfo, ValueCount, counted_field
 from retrieval.domain.items.embedding import TextRole, Vector, Vectors
 from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem
@@ -112,7 +113,10 @@ async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: Tex
     if not words:
         return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
     if role is TextRole.DOCUMENT:
-        return await embedder.embed_documents(words, [f"text {number}" for number in range(1, len(words) + 1)])
+        try:
+            return await embedder.embed_documents(words, [f"text {number}" for number in range(1, len(words) + 1)])
+        except InvalidVectorError as error:
+            raise at_fault(error) from error
     return np.stack(await embedder.embed_queries(words))
 
 

@@ -20,7 +20,7 @@ from retrieval.adapters.store.items.items import item_from_row
 from retrieval.adapters.store.items.listing import all_rows, rows_after
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.terms import refresh_weights
-from retrieval.domain.checks import check_functions, checked_limit, is_storable
+from retrieval.domain.checks import check_functions, checked_limit, is_storable, tokens_by
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
@@ -349,7 +349,7 @@ async def passages(
     count = count_tokens or partial(_tokens_of, await _measure(writer))
 
     def fits(page: str) -> bool:
-        return count(page) <= max_tokens
+        return tokens_by(count, page) <= max_tokens
 
     hits, cut = result.hits, None
     whole = await asyncio.to_thread(fitting, hits, fits=fits)

@@ -156,10 +156,10 @@ class CachedEmbedder:
                 vectors = embedding.checked_vectors(vectors, self.embedder.space, [keys[index] for index in indexes])
             except EmbedderError as error:
                 failure = error
-            except (errors.InvalidVectorError, errors.WrongDimensionError) as error:
+            except errors.InvalidVectorError as error:
                 if role is TextRole.DOCUMENT:
                     raise
-                failure = errors.EmbedderRejectedError(f"the embedder is at fault: {error}")
+                failure = at_fault(error)
             else:
                 as_stored = vectors.astype(np.float16).astype(np.float32)
                 fresh_vectors = {hashes[index]: vector for index, vector in zip(indexes, as_stored, strict=True)}
@@ -187,6 +187,11 @@ class CachedEmbedder:
         except Exception as error:  # an embedder of the application may raise anything
             _log.warning("the embedder failed", exc_info=error)
             raise errors.EmbedderUnavailableError(f"the embedder failed: {type(error).__name__}: {error}") from error
+
+
+def at_fault(error: errors.InvalidVectorError) -> EmbedderError:
+    """The error for unusable vectors of an embedder, to a caller who gave none."""
+    return errors.EmbedderRejectedError(f"the embedder is at fault: {error}")
 
 
 def wait_seconds(embedder: embedding.Embedder, budget_seconds: float, texts: int = 1) -> float:

@@ -19,7 +19,7 @@ from retrieval.adapters.extras import require_extra
 from retrieval.adapters.readers.lines import decoded
 from retrieval.domain.checks import clean_text
 from retrieval.domain.errors import InvalidItemError, MissingExtraError
-from retrieval.domain.items.chunking import Block, Document
+from retrieval.domain.items.chunking import MAX_HEADING, Block, Document
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -45,8 +45,6 @@ MAX_UNPACKED_BYTES = 128 * 1024 * 1024
 """The most that a packed document may hold."""
 
 MAX_PAGES = 10_000
-MAX_HEADING = 200
-"""The characters of a heading that a path keeps; the text has the whole heading."""
 MAX_DEPTH = 16
 """The headings of a path; deeper ones are only in the text."""
 
@@ -195,7 +193,15 @@ _PARTS_OF_WORDS = (
     "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 )  # fmt: skip
 _PARTS_OF_LINES = (*_NO_TEXT, "img", "input", "label", "math", "select", "td", "textarea", "th")
-_LEVELS = MappingProxyType({f"h{level}": level for level in range(1, 7)})
+_LEVELS = MappingProxyType({f"h{level}": level for level in range(1, 10)})
+"""The levels of headings by their elements: HTML has six, DOCX nine."""
+_DOCX_HEADINGS = "\n".join(
+    [
+        "p[style-name='Title'] => h1:fresh",
+        *(f"p[style-name='heading {level}'] => h{level}:fresh" for level in (7, 8, 9)),
+    ]
+)
+"""The styles of headings that ``mammoth`` does not know."""
 _MARKERS = MappingProxyType({"ul": "* ", "ol": "{}. ", "menu": "* ", "table": "| "})
 _INDENT = " " * 4
 _MAX_NESTING = 1_000
@@ -333,7 +339,7 @@ def _docx(data: bytes) -> _Content:
         raise InvalidItemError(f"holds {size:,} bytes unpacked; at most {MAX_UNPACKED_BYTES:,} are read")
     page = mammoth.convert_to_html(
         io.BytesIO(data),
-        style_map="p[style-name='Title'] => h1:fresh",
+        style_map=_DOCX_HEADINGS,
         convert_image=mammoth.images.img_element(lambda _image: {}),
     )
     return _page(page.value)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from retrieval.domain.checks import checked_list, checked_positive, checked_whole, choices_hint, is_number
+from retrieval.domain.checks import checked_list, checked_positive, checked_whole, choices_hint, tokens_by
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search import signals
@@ -131,10 +131,7 @@ def bounds_of(
             return False
         if max_tokens is None:
             return True
-        number: object = count_tokens(text)
-        if not is_number(number, 0):
-            raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
-        return number <= max_tokens
+        return tokens_by(count_tokens, text) <= max_tokens
 
     return fits
 

@@ -393,7 +393,7 @@ class PrincipleStore:
         return [traces.trace_of(hit) for hit in hits]
 
     async def recent_tags(self, days: float = choosing.RECENT_DAYS, most: int = choosing.RECENT_TAGS) -> list[str]:
-        """The most frequent tags of the latest 20 successful traces of the last days, the most frequent first."""
+        """The tags of the successful traces among the latest 20 of the last days, the most frequent first."""
         now = self._platform.now
         since = now - timedelta(days=checked_positive("days", days, "7", 36500))
         latest = await self.search_traces(choosing.LATEST_TRACES, (since, now))

@@ -11,11 +11,19 @@ from typing import Any
 
 from retrieval.apps.tickets import models
 from retrieval.apps.tickets.models import MovedTicket, ProcessingError, RetrievalRequest, SimilarTicket
-from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of, typed_attributes
+from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, RESOLVED_AT, hours_of, typed_attributes
 from retrieval.domain.checks import checked_list, is_number
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import LegName, Profile
-from retrieval.domain.search.signals import Facts, Priority, Question, ResolutionTime, VectorSimilarity
+from retrieval.domain.search.signals import (
+    Facts,
+    KnownHours,
+    Priority,
+    Question,
+    ResolutionTime,
+    VectorSimilarity,
+    resolved_at_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +63,17 @@ def ticket_search(request: RetrievalRequest, config: models.RetrievalConfig) -> 
         where=_where(request),
         top_k=top_k,
         candidates=candidates,
-        profile=models.tickets_profile(*weights, request.priority_weights, hours, candidates=candidates),
+        profile=models.tickets_profile(
+            *weights, request.priority_weights, hours, candidates=candidates, known=known_hours(request.as_of)
+        ),
         as_of=request.as_of,
         config_used=_config_used(request, top_k, weights, hours),
     )
+
+
+def known_hours(as_of: datetime | None) -> KnownHours:
+    """The rule of a search: all stored hours, or with ``as_of`` those of tickets that were resolved by then."""
+    return KnownHours.ALWAYS if as_of is None else KnownHours.IF_RESOLVED
 
 
 def _where(request: RetrievalRequest) -> dict[str, Any]:
@@ -94,10 +109,10 @@ WORTH = Priority.name
 TIME = ResolutionTime.name
 
 
-def response_of(hits: Sequence[Hit], search: TicketSearch, now: datetime, index_total: int) -> models.RetrievalResponse:
-    """The response to a search; ``now`` is the moment of its signals."""
-    moment = Question(now=now)
-    tickets = [similar_ticket(hit, hit.score, values_of(hit, search.profile, moment), search.as_of) for hit in hits]
+def response_of(hits: Sequence[Hit], search: TicketSearch, index_total: int) -> models.RetrievalResponse:
+    """The response to a search."""
+    as_of = search.as_of
+    tickets = [similar_ticket(hit, hit.score, values_of(hit, search.profile, as_of), as_of) for hit in hits]
     return models.RetrievalResponse(
         similar_tickets=tickets,
         search_metadata=metadata_of(tickets, search.where.get(DOMAIN), index_total),
@@ -117,11 +132,19 @@ def metadata_of(tickets: Sequence[SimilarTicket], domain: str | None, index_tota
     )
 
 
-def values_of(hit: Hit, profile: Profile, moment: Question) -> dict[str, float]:
+def values_of(hit: Hit, profile: Profile, as_of: datetime | None) -> dict[str, float]:
     """The value of each signal of the profile, 0 to 1, by name, including the signals of weight 0."""
     parts = {part.leg: part.raw_score for part in hit.explanation.contributions}
-    facts = Facts(attributes=hit.attributes, cosine=parts.get(VECTOR, parts.get(LegName.DENSE.value)))
-    return {signal.key: signal.value(facts, moment) for signal in profile.signals}
+    cosine = parts.get(VECTOR, parts.get(LegName.DENSE.value))
+    return _values(Facts(attributes=hit.attributes, cosine=cosine, happened_at=hit.occurred_at), profile, as_of)
+
+
+_ANY_TIME = datetime.max.replace(tzinfo=UTC)
+
+
+def _values(facts: Facts, profile: Profile, as_of: datetime | None = None) -> dict[str, float]:
+    question = Question(now=as_of or _ANY_TIME)
+    return {signal.key: signal.value(facts, question) for signal in profile.signals}
 
 
 def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: datetime | None) -> SimilarTicket:
@@ -129,10 +152,10 @@ def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: d
 
     ``as_of``: hours and resolution are given only for a ticket that was resolved by then.
     """
-    attributes = hit.attributes
-    resolved_at = resolved_at_of(hit.occurred_at, attributes)
+    attributes, stored_hours = hit.attributes, hours_of(hit.attributes)
+    resolved_at = resolved_at_of(hit.occurred_at, attributes.get(RESOLVED_AT), stored_hours)
     is_known = as_of is None or (resolved_at is not None and resolved_at <= as_of)
-    hours = hours_of(attributes) if is_known else None
+    hours = stored_hours if is_known else None
     return SimilarTicket(
         ticket_id=hit.item_id,
         title=hit.title,
@@ -171,12 +194,11 @@ class RankedTicket:
     """The part of each signal in the score, by name."""
 
 
-def rank_by_weights(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetime | None) -> list[RankedTicket]:
-    """The candidates ranked by the profile's signals at the time ``now``, best first; equal scores by ticket id."""
-    moment = Question(now=now)
+def rank_by_weights(hits: Sequence[Hit], profile: Profile, as_of: datetime | None) -> list[RankedTicket]:
+    """The candidates ranked by the profile's signals, best first; equal scores by ticket id."""
     scored: list[tuple[SimilarTicket, dict[str, float]]] = []
     for hit in hits:
-        values = values_of(hit, profile, moment)
+        values = values_of(hit, profile, as_of)
         parts = _contributions(values, profile)
         scored.append((similar_ticket(hit, sum(parts.values()), values, as_of), parts))
     scored.sort(key=lambda entry: (-entry[0].similarity_score, entry[0].ticket_id))
@@ -192,10 +214,6 @@ def _metadata_score(values: Mapping[str, float]) -> float:
     return models.PRIORITY_SHARE * values.get(WORTH, 0.0) + models.TIME_SHARE * values.get(TIME, 0.0)
 
 
-# A ticket's hours count, whenever it was resolved.
-_AT_ANY_TIME = Question(now=datetime.max.replace(tzinfo=UTC))
-
-
 def rescored(
     tickets: Sequence[Mapping[str, Any]],
     vector_weight: float | None = None,
@@ -209,13 +227,15 @@ def rescored(
     and ``resolution_time_hours``. Raises ``ProcessingError`` for a ticket without a similarity in that range, and what
     ``typed_attributes`` and ``tickets_profile`` raise.
     """
-    profile = models.tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
+    profile = models.tickets_profile(
+        vector_weight, metadata_weight, priority_weights, time_normalization_hours, known=KnownHours.ALWAYS
+    )
     each = checked_list("tickets", tickets, '[{"vector_similarity": 0.8}]')
     scored: list[dict[str, Any]] = []
     for number, ticket in enumerate(each, 1):
         cosine = _cosine(ticket, number)
         facts = Facts(attributes=typed_attributes(ticket, str(ticket.get("ticket_id", number))), cosine=cosine)
-        values = {signal.key: signal.value(facts, _AT_ANY_TIME) for signal in profile.signals}
+        values = _values(facts, profile)
         score = sum(_contributions(values, profile).values())
         scored.append({**ticket, "similarity_score": score, "metadata_score": _metadata_score(values)})
     return sorted(scored, key=lambda entry: (-entry["similarity_score"], str(entry.get("ticket_id", ""))))

@@ -21,7 +21,7 @@ from retrieval.domain.checks import checked_number, choices_hint, iso_time
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
-from retrieval.domain.search.signals import Priority, ResolutionTime, VectorSimilarity
+from retrieval.domain.search.signals import KnownHours, Priority, ResolutionTime, VectorSimilarity
 
 TOP_K = 20
 
@@ -168,11 +168,13 @@ def tickets_profile(
     time_normalization_hours: float = NORMALIZATION_HOURS,
     *,
     candidates: int = TOP_K,
+    known: KnownHours = KnownHours.UNLESS_LATER,
 ) -> Profile:
     """vector_weight × similarity + metadata_weight × (0.6 × priority + 0.4 × time), over the nearest tickets.
 
     time = max(0, 1 - resolution hours / ``time_normalization_hours``); unknown hours count as 24. Weights: see
-    ``weights_of``. The nearest ``candidates`` tickets are scored, 1 to 1000. The learned reward does not count.
+    ``weights_of``. The nearest ``candidates`` tickets are scored, 1 to 1000. ``known``: the rule by which hours are
+    known. The learned reward does not count.
 
     Raises ``ProcessingError`` for weights, pydantic's ``ValidationError`` for weights of priorities, and
     ``InvalidProfileError`` for hours that are not above 0.
@@ -194,6 +196,7 @@ def tickets_profile(
                 weight=weights.metadata * TIME_SHARE,
                 attribute=HOURS,
                 resolved_attribute=RESOLVED_AT,
+                known=known,
                 normalization_hours=time_normalization_hours,
                 unknown_hours=UNKNOWN_HOURS,
             ),

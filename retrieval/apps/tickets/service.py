@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Self
 
 from retrieval import Collection, Hit, Platform, connect
@@ -72,7 +71,7 @@ class RetrievalService:
         search = answers.ticket_search(request, self.config)
         async with self._tickets() as collection:
             hits, total = await asyncio.gather(_search(collection, search, search.top_k), self._index_total(collection))
-        return answers.response_of(hits, search, await self._now(search), total)
+        return answers.response_of(hits, search, total)
 
     async def query_embedding(self, request: RetrievalRequest) -> list[float]:
         """The query vector of ``process``, shape (dimensions,): the request's own, or that of its words.
@@ -123,12 +122,14 @@ class RetrievalService:
         search = answers.ticket_search(request, self.config)
         async with self._tickets() as collection:
             hits = await _search(collection.unrecorded(), search, search.candidates)
-        weightings, now = preview.compared_weightings(self.config.weights), await self._now(search)
+        weightings = preview.compared_weightings(self.config.weights)
         rankings: list[tuple[models.Weighting, list[answers.RankedTicket]]] = []
         for weighting in weightings:
             hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
-            profile = models.tickets_profile(*weighting.weights, weighting.priority_weights, hours)
-            rankings.append((weighting, answers.rank_by_weights(hits, profile, now, search.as_of)))
+            profile = models.tickets_profile(
+                *weighting.weights, weighting.priority_weights, hours, known=answers.known_hours(search.as_of)
+            )
+            rankings.append((weighting, answers.rank_by_weights(hits, profile, search.as_of)))
         before = rankings[0][1]
         return models.SearchPreview(
             query=search.words,
@@ -186,9 +187,6 @@ class RetrievalService:
             self._vectors = await count_vectors(handle_of(collection))
             self._counted_until = time.monotonic() + self._vectors / _TRUSTED_A_SECOND
         return self._vectors
-
-    async def _now(self, search: answers.TicketSearch) -> datetime:
-        return search.as_of or (await self._platform()).now
 
     @asynccontextmanager
     async def _tickets(self) -> AsyncIterator[Collection]:

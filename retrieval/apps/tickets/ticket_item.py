@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +15,7 @@ from retrieval.adapters.readers.records import ATTRIBUTE_PREFIX, FIELD_NAMES
 from retrieval.domain.checks import is_finite, parse_value, stored_time
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.item import Item
+from retrieval.domain.search.signals import resolved_at_of
 
 DOMAIN = "domain"
 PRIORITY = "priority"
@@ -135,17 +136,6 @@ def hours_of(attributes: Mapping[str, Any]) -> float | None:
     return float(hours) if is_finite(hours) else None
 
 
-def resolved_at_of(occurred_at: datetime | None, attributes: Mapping[str, Any]) -> datetime | None:
-    """The time of the resolution, as stored or computed from the hours; None if it is unknown."""
-    stored, hours = stored_time(attributes.get(RESOLVED_AT)), hours_of(attributes)
-    if stored is not None or hours is None or occurred_at is None:
-        return stored
-    try:
-        return occurred_at + timedelta(hours=max(0.0, hours))
-    except OverflowError:
-        return None
-
-
 def _missing_times(created: datetime | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
     if created is None:
         return {}
@@ -153,7 +143,7 @@ def _missing_times(created: datetime | None, attributes: Mapping[str, Any]) -> d
     if hours is None and HOURS not in attributes and resolved is not None:
         return {HOURS: max(0.0, (resolved - created).total_seconds() / _SECONDS_AN_HOUR)}
     if hours is not None and hours >= 0 and RESOLVED_AT not in attributes:
-        resolved = resolved_at_of(created, attributes)
+        resolved = resolved_at_of(created, None, hours)
         return {RESOLVED_AT: resolved.isoformat()} if resolved else {}
     return {}
 

@@ -29,6 +29,8 @@ _PARAGRAPHS = "\n\n"
 _LEAST_LIMIT = 8
 _TITLE_SHARE = 4
 """Title and headings take at most a chunk's tokens divided by this number."""
+MAX_HEADING = 200
+"""The characters of a heading that a path keeps; the text has the whole heading."""
 _SMALL_SHARE = 4
 """A section, or a paragraph of a long one, joins the next if it is shorter than a chunk divided by this number."""
 _CHARACTERS_A_TOKEN = 16
@@ -129,12 +131,10 @@ def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> lis
     room = chunking.max_tokens - max(count([""]))
     paths = {block.headings[:depth] for block in blocks for depth in range(len(block.headings) + 1)}
     titles = {path: _title(document.title, path, room // _TITLE_SHARE, count) for path in paths}
-    limit = room - max(_sizes(list(titles.values()), room, count))
+    limit = room - max(_sizes([title.text for title in titles.values()], room, count))
     while True:
-        chunks = [
-            _chunk(number, pieces, lead, titles)
-            for number, (pieces, lead) in enumerate(_cut(blocks, max(limit, _LEAST_LIMIT), chunking.overlap, count))
-        ]
+        cuts = _cut(blocks, titles, max(limit, _LEAST_LIMIT), chunking.overlap, count)
+        chunks = [_chunk(number, pieces, lead, titles) for number, (pieces, lead) in enumerate(cuts)]
         # Tokens of a whole can be more than those of its parts.
         beyond = max(count([chunk.text for chunk in chunks])) - chunking.max_tokens
         if beyond <= 0 or limit <= _LEAST_LIMIT:
@@ -153,17 +153,38 @@ def _sizes(texts: Sequence[str], most: int, count: CountTokens) -> list[int]:
     return [size if size > most else max(next(counted) - around, size) for size in least]
 
 
-def _title(title: str, headings: Sequence[str], most: int, count: CountTokens) -> str:
+@dataclass(frozen=True, slots=True)
+class _Title:
+    """The title of the chunks below a path of headings."""
+
+    text: str
+    whole: frozenset[str]
+    """The headings that it has from beginning to end, and the empty one."""
+
+    def holds(self, heading: Block) -> bool:
+        """Whether it has all of this heading, so that the chunk's body need not repeat it."""
+        text = heading.headings[-1]
+        return len(text) < MAX_HEADING and _line(text) in self.whole
+
+
+_Titles = Mapping[tuple[str, ...], _Title]
+
+
+def _line(heading: str) -> str:
+    return clean_text(heading, is_line=True).strip()
+
+
+def _title(title: str, headings: Sequence[str], most: int, count: CountTokens) -> _Title:
     """The title of a chunk below these headings, of at most ``most`` tokens."""
-    parts = [part for part in (clean_text(line, is_line=True).strip() for line in (title, *headings)) if part]
+    parts = [part for part in map(_line, (title, *headings)) if part]
     parts = [part for index, part in enumerate(parts) if part not in parts[:index]]
     while len(parts) > 1 and _sizes([BETWEEN_HEADINGS.join(parts)], most, count)[0] > most:
         # The innermost heading says most about the chunk, and the title names its document.
         del parts[1 if len(parts) > 2 else 0]
-    joined = BETWEEN_HEADINGS.join(parts)
+    joined = whole = BETWEEN_HEADINGS.join(parts)
     while joined and _sizes([joined], most, count)[0] > most:
         joined = joined[: len(joined) * 3 // 4].rstrip()
-    return joined
+    return _Title(joined, frozenset(["", *parts] if joined == whole else [""]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,25 +201,41 @@ _Cut = tuple[list[_Piece], str]
 """The pieces of a chunk, and the end of the chunk before that is repeated in front of them."""
 
 
-def _cut(blocks: Sequence[Block], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
-    sizes = _sizes([block.text for block in blocks], limit, count)
-    runs = list(_runs(list(zip(blocks, sizes, strict=True)), 0, limit))
-    for run, following in zip(runs, [*runs[1:], []], strict=True):
-        if _is_in_next_titles(run, following):
-            continue
-        pieces = [piece for block, size in run for piece in _pieces(block, size, limit - overlap, count)]
-        yield from _pack(pieces, limit, overlap, count)
-
-
 _Sized = tuple[Block, int]
 
 
-def _is_in_next_titles(run: Sequence[_Sized], following: Sequence[_Sized]) -> bool:
-    """Whether the run consists only of headings, all in the path of the following text, whose titles repeat them."""
+def _cut(blocks: Sequence[Block], titles: _Titles, limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
+    sizes = _sizes([block.text for block in blocks], limit, count)
+    runs = list(_runs(list(zip(blocks, sizes, strict=True)), 0, limit))
+    above: list[_Sized] = []
+    for run, following in zip(runs, [*runs[1:], []], strict=True):
+        if _is_above(run, following):
+            above += run
+            continue
+        untitled = [(heading, size) for heading, size in above if not _is_in_titles(heading, run, titles)]
+        pieces, most = list[_Piece](), limit - overlap
+        for block, size in [*untitled, *run]:
+            pieces += _pieces(block, size, most, count)
+            # A heading has to fit into one chunk with the beginning of its text.
+            most = max(most - size, _LEAST_LIMIT) if block.is_heading else limit - overlap
+        above.clear()
+        yield from _pack(pieces, limit, overlap, count)
+
+
+def _is_above(run: Sequence[_Sized], following: Sequence[_Sized]) -> bool:
+    """Whether the run consists only of headings, all in the path of the following text."""
     if not following or not all(block.is_heading for block, _ in run):
         return False
     path = run[-1][0].headings
     return following[0][0].headings[: len(path)] == path
+
+
+def _is_in_titles(heading: Block, run: Sequence[_Sized], titles: _Titles) -> bool:
+    """Whether the title of each chunk that may begin the run holds the heading above it."""
+    paths = {
+        block.headings[:depth] for block, _ in run for depth in range(len(heading.headings), len(block.headings) + 1)
+    }
+    return all(titles[path].holds(heading) for path in paths)
 
 
 def _runs(blocks: list[_Sized], depth: int, limit: int) -> Iterator[list[_Sized]]:
@@ -328,25 +365,29 @@ def _lead(pieces: Sequence[_Piece], overlap: int, count: CountTokens) -> tuple[s
     return "".join(reversed(texts)).lstrip("\n"), tokens
 
 
-def _chunk(number: int, pieces: Sequence[_Piece], lead: str, titles: Mapping[tuple[str, ...], str]) -> Chunk:
+def _chunk(number: int, pieces: Sequence[_Piece], lead: str, titles: _Titles) -> Chunk:
     blocks = [piece.block for piece in pieces]
     paths = [block.headings for block in blocks if not block.is_heading] or [blocks[-1].headings]
     # The headings that all of the paths begin with.
     path = tuple(level[0] for level in takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False)))
-    own = list(pieces)
-    # The headings that begin the chunk are in its title.
-    while len(own) > 1 and own[0].block.is_heading and path[: len(own[0].block.headings)] == own[0].block.headings:
+    title, own = titles[path], list(pieces)
+    # The body need not repeat headings of the title. A long path of headings, or a long heading, has no room there.
+    while len(own) > 1 and _begins_path(own[0].block, path) and title.holds(own[0].block):
         del own[0]
     pages = [block.page for block in blocks if block.page is not None]
     return Chunk(
         number=number,
-        title=titles[path],
+        title=title.text,
         body=(lead + "".join(piece.text for piece in own)).strip("\n").rstrip(),
         headings=path,
         overlap=len(lead),
         page=min(pages, default=None),
         last_page=max(pages, default=None),
     )
+
+
+def _begins_path(block: Block, path: Sequence[str]) -> bool:
+    return block.is_heading and path[: len(block.headings)] == block.headings
 
 
 def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -> list[Item]:

@@ -7,7 +7,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from typing import Any, ClassVar
 from retrieval.domain.checks import checks_argument_names, choices_hint, is_finite, is_number, is_storable, stored_time
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
-from retrieval.domain.search.profile_parts import check_positive, check_share, check_weight, check_whole
+from retrieval.domain.search.profile_parts import check_choice, check_positive, check_share, check_weight, check_whole
 from retrieval.domain.serialization import plain
 from retrieval.domain.words import apart, has_marks, lowered, terms
 
@@ -285,6 +286,27 @@ class Recency(Signal):
         return math.exp(-max(days, 0.0) / self.decay_days)
 
 
+class KnownHours(StrEnum):
+    """The rule by which the hours until a resolution are known at the time of the question."""
+
+    ALWAYS = "always"
+    UNLESS_LATER = "unless_later"
+    """Unless the stored time of the resolution is after the question's."""
+    IF_RESOLVED = "if_resolved"
+    """If the resolution, by its stored time or by the hours (``resolved_at_of``), is not after the question's time."""
+
+
+def resolved_at_of(happened_at: datetime | None, stored: object, hours: object) -> datetime | None:
+    """The time of a resolution: the stored one, ISO 8601, or else the hours after the item's time; None: not known."""
+    resolved_at = stored_time(stored)
+    if resolved_at is not None or happened_at is None or not is_finite(hours):
+        return resolved_at
+    try:
+        return happened_at + timedelta(hours=max(0.0, hours))
+    except OverflowError:
+        return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionTime(Signal):
     """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on."""
@@ -293,24 +315,33 @@ class ResolutionTime(Signal):
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
     attribute: str = "resolution_time_hours"
     resolved_attribute: str = "resolved_at"
-    """The time of the resolution, ISO 8601; if it is after the time of the question, the hours are not known."""
+    """The time of the resolution, ISO 8601."""
+    known: KnownHours = KnownHours.UNLESS_LATER
     normalization_hours: float = 100.0
     unknown_hours: float | None = None
     """The hours that count where they are not known, at least 0; None: the value is 0."""
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
+        object.__setattr__(self, "known", check_choice("rule of known hours", self.known, KnownHours))
         check_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours, "100")
         if self.unknown_hours is not None:
             check_weight("unknown_hours of signal 'resolution_time'", self.unknown_hours)
 
     def value(self, facts: Facts, question: Question) -> float:
         """The share, 0 to 1."""
-        hours, resolved_at = (facts.attributes.get(name) for name in (self.attribute, self.resolved_attribute))
-        resolved_at = stored_time(resolved_at)
-        if not is_finite(hours) or (resolved_at is not None and resolved_at > question.now):
+        hours = facts.attributes.get(self.attribute)
+        if not (is_finite(hours) and self._is_known(hours, facts, question)):
             hours = self.unknown_hours
         return 0.0 if hours is None else _clipped(1 - hours / self.normalization_hours)
+
+    def _is_known(self, hours: float, facts: Facts, question: Question) -> bool:
+        if self.known is KnownHours.ALWAYS:
+            return True
+        is_needed = self.known is KnownHours.IF_RESOLVED
+        stored = facts.attributes.get(self.resolved_attribute)
+        resolved_at = resolved_at_of(facts.happened_at if is_needed else None, stored, hours)
+        return not is_needed if resolved_at is None else resolved_at <= question.now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

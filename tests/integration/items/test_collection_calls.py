@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from retrieval.adapters.store.items.composed import StatementCache
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.collection import handle_of
 from retrieval.domain.errors import (
+    EmbedderRejectedError,
     EmptyQueryError,
     InvalidLimitError,
     InvalidRequestError,
@@ -25,6 +26,7 @@ from retrieval.domain.errors import (
     UnknownFieldError,
     UnknownRetrievalError,
 )
+from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.learning.arm import Expectation
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.slate import ShownItem, Slot
@@ -133,6 +135,20 @@ async def test_vectors_of_words_are_those_that_searches_look_for(docs: Collectio
     assert (await docs.vectors_of([])).shape == (0, HashingEmbedder().space.dimensions)
     with pytest.raises(EmptyQueryError, match="query 2 is empty"):
         await docs.vectors_of(["disk", " "])
+
+
+@pytest.mark.parametrize("role", TextRole)
+async def test_unusable_vectors_of_an_embedder_are_its_error(
+    docs: Collection, monkeypatch: pytest.MonkeyPatch, role: TextRole
+) -> None:
+    """The caller gave no vector, so the call is not at fault."""
+
+    async def short(_: HashingEmbedder, texts: Sequence[str], __: TextRole) -> Vectors:
+        return np.ones((len(texts), 3), dtype=np.float32)
+
+    monkeypatch.setattr(HashingEmbedder, "embed", short)
+    with pytest.raises(EmbedderRejectedError, match=r"the embedder is at fault: .* has 3 dimensions"):
+        await docs.vectors_of(["unusual words"], role=role)
 
 
 async def test_a_collection_without_an_embedder_has_no_vectors_of_words(platform: Platform) -> None:

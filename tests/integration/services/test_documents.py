@@ -403,6 +403,13 @@ async def test_passages_are_joined_within_the_budget(docs: Collection) -> None:
     assert small.left_out == 0
 
 
+async def test_a_function_that_counts_no_tokens_is_refused(docs: Collection) -> None:
+    """The message says what it gave."""
+    await docs.add_documents([{"id": "long", "text": "word70"}])
+    with pytest.raises(InvalidRequestError, match="count_tokens gave None; it must give the number of tokens"):
+        await docs.passages("word70", count_tokens=lambda _: None)  # type: ignore[arg-type, return-value]
+
+
 async def test_a_best_hit_larger_than_the_budget_is_cut_around_the_words(docs: Collection) -> None:
     """The next hit would fit, but does not replace it."""
     long = " ".join(["other"] * 300 + ["the answer is forty two"] + ["other"] * 300)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import ValidationError
@@ -113,6 +113,29 @@ async def test_as_of_shows_what_existed_and_was_known_then(service: RetrievalSer
     assert (still_open.resolution_time_hours, still_open.resolution_time_known) == (24.0, False)
     assert still_open.resolution is None
     assert await ids_of(service, as_of=datetime(2024, 1, 10, 8, tzinfo=UTC)) == []
+
+
+@pytest.mark.parametrize("days", [None, -2, 0, 40])
+async def test_the_shown_hours_are_those_that_are_scored(platform: Platform, days: float | None) -> None:
+    """Also of planned resolutions, of items that are not made by ``ticket_item``, and of unreadable times."""
+    now = platform.now
+    tickets = await platform.collection("tickets")
+    ticket = {"title": "timeout", "priority": "High", "resolution_time_hours": 90}
+    created = (now - timedelta(days=1)).isoformat()
+    await tickets.add([ticket_item({**ticket, "ticket_id": "planned", "created": created})])
+    await tickets.add([ticket_item({**ticket, "ticket_id": "unreadable", "created": created, "resolved_at": "n/a"})])
+    await tickets.add([{**ticket, "_id": "plain", "occurred_at": created}, {**ticket, "_id": "undated"}])
+
+    as_of = None if days is None else now + timedelta(days=days)
+    answer = await RetrievalService(platform=platform).process(RetrievalRequest(query_text="timeout", as_of=as_of))
+    if days is None:
+        assert len(answer.similar_tickets) == 4
+        assert {found.resolution_time_hours for found in answer.similar_tickets} == {90}
+    for found in answer.similar_tickets:
+        assert found.resolution_time_known == (days is None or days == 40)
+        assert found.metadata_score == pytest.approx(0.6 * 0.8 + 0.4 * (1 - found.resolution_time_hours / 100))
+        score = 0.7 * found.vector_similarity + 0.3 * found.metadata_score
+        assert found.similarity_score == pytest.approx(score)
 
 
 def test_as_of_needs_its_zone() -> None:

@@ -163,6 +163,17 @@ def test_docx_has_headings() -> None:
     assert texts_of(document)[-1] == ("Text", ("One",))
 
 
+def test_docx_has_nine_levels_of_headings() -> None:
+    """HTML, by which it is read, has six."""
+    levels = [f"Heading {level}" for level in range(1, 10)]
+    document = read(
+        docx([*((level, level) for level in levels), ("", "Text"), ("Heading 8", "Next"), ("", "More")]), "docx"
+    )
+
+    assert texts_of(document)[-3] == ("Text", tuple(levels))
+    assert texts_of(document)[-1] == ("More", (*levels[:7], "Next"))
+
+
 def test_code_has_its_definitions_as_headings() -> None:
     """They are nested by indentation, with the comments directly above them."""
     code = "import os\n\n\n@final\nclass A:\n    x = 1\n\n    def f(self):\n        return 1\n\n\nY = 2\n"

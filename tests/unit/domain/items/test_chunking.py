@@ -14,7 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
-from retrieval.domain.items.chunking import Block, Chunk, Chunking, Document, chunk_items, chunks_of, sentences
+from retrieval.domain.items.chunking import (
+    MAX_HEADING,
+    Block,
+    Chunk,
+    Chunking,
+    Document,
+    chunk_items,
+    chunks_of,
+    sentences,
+)
 
 SMALL = Chunking(max_tokens=48, overlap=8)
 
@@ -152,6 +161,37 @@ def test_a_title_leaves_room_for_the_text() -> None:
     assert max(count([chunk.text])) <= SMALL.max_tokens
     assert chunk.title == "A title of six words here › inner"
     assert chunk.headings == (long, "inner")
+
+
+def test_headings_without_room_in_the_title_stay_in_the_text() -> None:
+    """Otherwise no chunk would contain their words."""
+    outer, inner = "Rules for leave in the north", "Leave of parents of young children"
+    long = words(0, 60)
+    for path in ((outer, inner), (outer, inner, "How to ask")):
+        first, *_ = cut(*(heading(*path[:depth]) for depth in range(1, len(path) + 1)), Block(long, path), title="Book")
+        assert not set(" ".join(path).split()) - set(first.text.split())
+        assert max(count([first.text])) <= SMALL.max_tokens
+    assert first.title == "Book › How to ask"
+    assert first.body.startswith(f"# {outer}\n\n## {inner}\n\n### How to ask\n\nW0")
+
+
+def test_a_heading_above_a_section_of_its_own_is_kept_if_no_title_has_room() -> None:
+    """It begins the section's first chunk."""
+    outer, inner = words(100, 9), words(200, 9)
+    sections = [block for path in ((outer, "A"), (outer, "B")) for block in (heading(*path), Block(words(0, 30), path))]
+    chunks = cut(heading(outer), *sections, heading(inner), Block(words(0, 40), (inner,)), title="A book")
+
+    assert chunks[0].body.startswith(f"# {outer}")
+    assert not any(chunk.body.splitlines()[-1].startswith("#") for chunk in chunks)
+
+
+def test_a_heading_that_a_path_cuts_stays_in_the_text() -> None:
+    """The path has 200 characters of it."""
+    text = "Abcdefghi " * 25
+    cut_short = Block(f"# {text}", (text[:MAX_HEADING],), is_heading=True)
+
+    [chunk] = cut(cut_short, Block("one", cut_short.headings), chunking=Chunking())
+    assert chunk.body == f"# {text.strip()}\n\none"
 
 
 BLOCKS = st.lists(

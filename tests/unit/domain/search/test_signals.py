@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ from retrieval.domain.search.signals import (
     EntityOverlap,
     Facts,
     KeywordOverlap,
+    KnownHours,
     Popularity,
     Priority,
     Question,
@@ -148,6 +150,31 @@ def test_a_resolution_that_was_still_to_come_is_not_known(resolved: str, value: 
     """A question as of a past moment uses only facts known then."""
     facts = Facts(attributes={"resolution_time_hours": 10, "resolved_at": resolved})
     assert ResolutionTime(weight=1).value(facts, ASKED) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "always", "if_resolved"),
+    [
+        ({"resolved_at": "2026-02-01"}, 0.9, 0.9),
+        ({"resolved_at": "2026-04-01"}, 0.9, 0.0),
+        ({"resolved_at": "x"}, 0.9, 0.9),
+        ({"resolution_time_hours": 90}, 0.1, 0.0),
+        ({"resolution_time_hours": 1e300}, 0.0, 0.0),
+    ],
+)
+def test_hours_are_known_always_or_only_after_the_resolution(
+    attributes: dict[str, object], always: float, if_resolved: float
+) -> None:
+    """A resolution without a readable time is dated by the item's time and its hours, if it has a time."""
+    facts = Facts(attributes={"resolution_time_hours": 10, **attributes}, happened_at=NOW - timedelta(hours=20))
+    assert ResolutionTime(weight=1, known=KnownHours.ALWAYS).value(facts, ASKED) == pytest.approx(always)
+    signal = ResolutionTime(weight=1, known=KnownHours.IF_RESOLVED)
+    assert signal.value(facts, ASKED) == pytest.approx(if_resolved)
+    if "2026" not in str(attributes):
+        assert signal.value(replace(facts, happened_at=None), ASKED) == 0.0
+    assert signals_from_dict(signals_as_dict([signal])) == (signal,)
+    with pytest.raises(InvalidProfileError, match="rule of known hours"):
+        ResolutionTime(weight=1, known="later")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("cosine", "value"), [(0.4, 0.4), (-0.2, 0.0), (1.0000001, 1.0), (None, 0.0)])
