@@ -353,10 +353,9 @@ async def run_together(
             sent.append(_send(connection, statement, plan, messages))
             messages = sent[-1].position + 1
             if number % SENT_AT_ONCE == 0:
-                await connection.wait(generators.send(server))
+                await _flush(connection)
         server.pipeline_sync()
-        if server.flush():
-            await connection.wait(generators.send(server))
+        await _flush(connection)
         answers = await _answers(connection)
     except asyncio.CancelledError:
         await undisturbed(_cancel(connection))
@@ -425,13 +424,18 @@ async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
             await asyncio.wait({task})
 
 
+async def _flush(connection: SessionConnection) -> None:
+    """Send what libpq holds. Wait only if the socket is full: if the wait is cancelled, the connection is abandoned."""
+    if connection.pgconn.flush():
+        await connection.wait(generators.send(connection.pgconn))
+
+
 async def _cancel(connection: SessionConnection) -> None:
     """Have the server cancel the statements, and read its remaining answers."""
     with suppress(psycopg.Error, TimeoutError):
         async with asyncio.timeout(CANCEL_SECONDS):
             await connection.cancel_safe()
-            if connection.pgconn.flush():
-                await connection.wait(generators.send(connection.pgconn))
+            await _flush(connection)
             await _answers(connection)
         connection.pgconn.exit_pipeline_mode()
     connection.unwatch()

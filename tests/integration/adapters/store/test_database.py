@@ -15,6 +15,7 @@ import pytest
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.round_trip import SENT_AT_ONCE
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, PoolExhaustedError
 from tests.support.away import Away
 
@@ -354,8 +355,9 @@ async def test_long_idle_and_old_connections_are_closed(platform: Platform, monk
 
 
 @pytest.mark.parametrize("is_in_task", [False, True])
+@pytest.mark.parametrize("statements", [1, SENT_AT_ONCE])
 async def test_calls_in_a_cancelled_scope_give_every_connection_back(
-    database_url: str, settings: Settings, *, is_in_task: bool
+    database_url: str, settings: Settings, statements: int, *, is_in_task: bool
 ) -> None:
     """A scope of anyio cancels at every await, also a task that is waited for; no connection is lost, or replaced."""
     small = settings.changed(pool_size=2)
@@ -364,7 +366,7 @@ async def test_calls_in_a_cancelled_scope_give_every_connection_back(
 
         async def call(seconds: float) -> None:
             with anyio.move_on_after(seconds):
-                read = platform.database.read(platform.tenant_id, _SLOW)
+                read = platform.database.read_each(platform.tenant_id, [_SLOW] * statements)
                 await (asyncio.create_task(read) if is_in_task else read)
 
         for _ in range(20):
