@@ -15,6 +15,7 @@ from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.services import indexes
 from retrieval.services.indexes import IndexOutcome, index_rows, keep_index, measure_index, rebuild_index
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, database_url
@@ -84,6 +85,22 @@ async def test_remains_of_a_failed_build_are_replaced(
     assert not (await collection.refresh()).ann_index
     assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.BUILT
     assert (await collection.refresh()).ann_index
+
+
+@not_on_a_cluster("the index that is made invalid here is the nodes' there")
+async def test_a_repeated_write_replaces_the_index_that_an_interrupted_one_left(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The items are stored by then, and the repetition changes none of them."""
+    monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 40)
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh())
+    await admin.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass",
+        (f"{SCHEMA}.{_name(await collection.refresh())}",),
+    )
+    assert not (await collection.refresh()).ann_index
+    report = await collection.add([{"_id": str(number)} for number in range(40)])
+    assert (report.unchanged, bool((await collection.refresh()).ann_index)) == (40, True)
 
 
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(
