@@ -15,6 +15,8 @@ from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.search.hit import Path
 from retrieval.services import indexes
 from retrieval.services.indexes import IndexOutcome, index_rows, keep_index, measure_index, rebuild_index
 from tests.support.cluster import not_on_a_cluster
@@ -101,6 +103,26 @@ async def test_a_repeated_write_replaces_the_index_that_an_interrupted_one_left(
     assert not (await collection.refresh()).ann_index
     report = await collection.add([{"_id": str(number)} for number in range(40)])
     assert (report.unchanged, bool((await collection.refresh()).ann_index)) == (40, True)
+
+
+async def test_a_search_finds_the_nearest_of_items_with_neighbours(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query is farther away from all items of a sequence than they are from each other."""
+    monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 1000)
+    size, dimensions, neighbours = 4000, 256, Neighbours(sequence="talk", order="turn", before=8, after=0)
+    talks = await platform.collection("talks", space=replace(SPACE, dimensions=dimensions), neighbours=neighbours)
+    chance = np.random.default_rng(2)
+    texts = chance.normal(size=(size, dimensions))
+    items = [{"_id": str(number), "talk": number // 30, "turn": number} for number in range(size)]
+    await talks.add(items, embeddings=texts)
+    stored = np.array(list((await talks.embeddings([str(number) for number in range(size)])).values()))
+    queries = texts[::100] + chance.normal(size=(40, dimensions))
+    results = await talks.search_each([""] * 40, vectors=list(queries))
+    assert {result.path for result in results} == {Path.APPROXIMATE}
+    tenth = [np.sort(stored @ (query / np.linalg.norm(query)))[-10] for query in queries]
+    found = [hit.score >= last - 1e-3 for last, result in zip(tenth, results, strict=True) for hit in result]
+    assert np.mean(found) > 0.98
 
 
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(
