@@ -51,7 +51,9 @@ RECALL_WANTED = 0.995
 _EFFORTS = (50, 70, 100, 140, 200, 300, 450, 700, MAX_EFFORT)
 _EFFORTS_OF_PARTS = (15, 20, 30, *_EFFORTS)
 """Each part has to find its share of the nearest alone."""
-_NEAR_EFFORT = 100
+_NEAR, _NEAR_EFFORT = 30, 100
+"""A query is taken to be as far from a stored vector as its thirtieth nearest is, which the walk of this effort finds.
+The first may be near-duplicates, or items with the same neighbours: they are nearer than any query."""
 _QUERIES = {10: 64, 100: 24, 200: 24}
 """The number of queries that determine the effort of a depth; at a greater depth each query is more informative."""
 _ORPHAN_CHECKS, _ORPHAN_PAUSE = 50, 0.1
@@ -136,9 +138,13 @@ async def measure_index(
 
 async def _measured(index: _Index, sample: Sequence[tuple[str, Vector]], numbers: AnnIndex, least: int) -> AnnIndex:
     vectors = [vector for _, vector in sample[: _QUERIES[10]]]
-    # Approximate neighbours suffice, because only their distance is needed.
-    near = await index.nearest(vectors, index.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
+    neighbours = index.collection.neighbours
+    # The approximate nearest suffice, because only their distance is needed.
+    near = await index.nearest(vectors, index.request(Path.APPROXIMATE, depth=_NEAR, effort=_NEAR_EFFORT))
     away = _away(near)
+    if neighbours:
+        # A query is like the text of one item, and that text's vector is itself away from the mean that is indexed.
+        away = math.hypot(away, neighbours.away * math.hypot(1, away))
     queries = _queries(vectors, away, np.random.default_rng(0))
     truth = await index.nearest(queries, index.request(Path.EXACT, depth=max(_QUERIES)))
     efforts, recalls = [0], []
@@ -162,7 +168,7 @@ async def _measured(index: _Index, sample: Sequence[tuple[str, Vector]], numbers
 
 
 def _away(nearest: Sequence[Sequence[float]]) -> float:
-    """The distance between a query and the item that it should find: the median one between nearest vectors.
+    """The distance between a query and the item that it should find: the median one between vectors that are near.
 
     A unit vector moved by a, at a right angle, has the similarity 1 / √(1 + a²) to where it was.
     """

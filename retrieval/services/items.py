@@ -200,12 +200,14 @@ async def finished(handle: CollectionHandle, written: AddReport) -> AddReport:
 
 
 async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[str, ...]:
-    """Adapt weights and indexes to the collection's size after a write of new or changed items."""
-    if written.settled is None:
-        return ()
+    """Adapt weights and indexes to the collection's size after a write.
+
+    A write that changed nothing builds a missing index too: it may repeat one that was interrupted during the build.
+    """
     number = written.added + written.changed
-    await flush_lexical(handle.database, number)
-    await _settle(handle, written.settled, number)
+    if written.settled is not None:
+        await flush_lexical(handle.database, number)
+        await _settle(handle, written.settled, number)
     if number < BULK_ITEMS and not is_index_off(handle.stored):
         return ()
     outcome = await keep_index(handle.database, handle.tenant_id, await handle.refresh())

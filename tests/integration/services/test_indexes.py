@@ -15,6 +15,9 @@ from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.search.hit import Path
+from retrieval.services import indexes
 from retrieval.services.indexes import IndexOutcome, index_rows, keep_index, measure_index, rebuild_index
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, database_url
@@ -84,6 +87,42 @@ async def test_remains_of_a_failed_build_are_replaced(
     assert not (await collection.refresh()).ann_index
     assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.BUILT
     assert (await collection.refresh()).ann_index
+
+
+@not_on_a_cluster("the index that is made invalid here is the nodes' there")
+async def test_a_repeated_write_replaces_the_index_that_an_interrupted_one_left(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The items are stored by then, and the repetition changes none of them."""
+    monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 40)
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh())
+    await admin.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass",
+        (f"{SCHEMA}.{_name(await collection.refresh())}",),
+    )
+    assert not (await collection.refresh()).ann_index
+    report = await collection.add([{"_id": str(number)} for number in range(40)])
+    assert (report.unchanged, bool((await collection.refresh()).ann_index)) == (40, True)
+
+
+async def test_a_search_finds_the_nearest_of_items_with_neighbours(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query is farther away from all items of a sequence than they are from each other."""
+    monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 1000)
+    size, dimensions, neighbours = 4000, 256, Neighbours(sequence="talk", order="turn", before=8, after=0)
+    talks = await platform.collection("talks", space=replace(SPACE, dimensions=dimensions), neighbours=neighbours)
+    chance = np.random.default_rng(2)
+    texts = chance.normal(size=(size, dimensions))
+    items = [{"_id": str(number), "talk": number // 30, "turn": number} for number in range(size)]
+    await talks.add(items, embeddings=texts)
+    stored = np.array(list((await talks.embeddings([str(number) for number in range(size)])).values()))
+    queries = texts[::100] + chance.normal(size=(40, dimensions))
+    results = await talks.search_each([""] * 40, vectors=list(queries))
+    assert {result.path for result in results} == {Path.APPROXIMATE}
+    tenth = [np.sort(stored @ (query / np.linalg.norm(query)))[-10] for query in queries]
+    found = [hit.score >= last - 1e-3 for last, result in zip(tenth, results, strict=True) for hit in result]
+    assert np.mean(found) > 0.98
 
 
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(
