@@ -141,8 +141,8 @@ async def preview(
     from retrieval.domain.search.preview import checked_profiles, preview_of
 
     profiles, condition = checked_profiles(profiles), await parsed_filter(where, handle.shared.bounds)
-    asked = partial(search, handle.unrecorded(), query, where=condition, context=context, **options)
-    results = [(name, profile, await asked(profile=profile)) for name, profile in profiles.items()]
+    search_by = partial(search, handle.unrecorded(), query, where=condition, context=context, **options)
+    results = [(name, profile, await search_by(profile=profile)) for name, profile in profiles.items()]
     is_long = sum(len(result) for _, _, result in results) >= LONG
     return await aside(lambda: preview_of(query, results), is_long=is_long)
 

@@ -71,8 +71,8 @@ async def interleave(
     place = await handle.place()
     (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
     check_draft(request.limit)
-    asked = partial(search, handle, query, where=condition, context=context, **options)
-    first, second = [await asked(profile=profile) for profile in (first_profile, second_profile)]
+    search_by = partial(search, handle, query, where=condition, context=context, **options)
+    first, second = [await search_by(profile=profile) for profile in (first_profile, second_profile)]
     seed = shared.chance.getrandbits(63)
     retrieval_id = uuid7(int(shared.wall_clock() * 1000), shared.chance)
     drafted = team_draft(_item_ids(first), _item_ids(second), request.limit, np.random.default_rng(seed))

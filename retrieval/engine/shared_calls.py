@@ -73,7 +73,7 @@ class SharedCalls:
         """
         name = model_name(llm)
 
-        async def asked() -> T:
+        async def ask_or_explain() -> T:
             limit = asyncio.timeout(LONGEST_SECONDS)
             try:
                 async with limit:
@@ -92,7 +92,7 @@ class SharedCalls:
                 description = kind if message == kind else printable_line(f"{kind} {message}", ERROR_LENGTH)
                 raise LLMUnavailableError(f"{name} failed: {description}") from error
 
-        return await self._guards.of(llm, name).call(asked, seconds)
+        return await self._guards.of(llm, name).call(ask_or_explain, seconds)
 
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None

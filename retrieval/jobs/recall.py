@@ -100,7 +100,7 @@ _DENSE_ALONE = Profile(legs={LegName.DENSE: 1.0})
 
 def dense_request(collection: StoredCollection, sample: Sample) -> CandidateRequest:
     """The dense leg's request as a search would make it now, for the candidates alone."""
-    asked = SearchRequest(
+    request = SearchRequest(
         query="", vector=sample.vector, limit=sample.limit, condition=sample.condition, profile=_DENSE_ALONE
     )
-    return replace(make_plan(collection, asked).request, with_items=False, checks_space=False)
+    return replace(make_plan(collection, request).request, with_items=False, checks_space=False)

@@ -82,9 +82,9 @@ async def calibrate(
     Where a calibration is shipped for the embedding space, the fit starts from it. Raises ``InvalidRequestError`` for
     fewer than 10 hits that are relevant, or that are not; with a shipped start 3 of each are enough.
     """
-    asked = [query for query in queries if query.query_id in qrels]
-    hits = await judged_hits(handle, asked, qrels, progress=progress)
-    return await _report(handle, hits, len(asked), several(len(asked), "judged query"), apply=apply)
+    judged_queries = [query for query in queries if query.query_id in qrels]
+    hits = await judged_hits(handle, judged_queries, qrels, progress=progress)
+    return await _report(handle, hits, len(judged_queries), several(len(judged_queries), "judged query"), apply=apply)
 
 
 async def calibrate_by_feedback(
@@ -94,9 +94,9 @@ async def calibrate_by_feedback(
 
     An item is relevant to a search if the mean reward of its verdicts, by their weights, is at least a half.
     """
-    asked, qrels = await _rated_searches(handle)
-    hits = await judged_hits(handle, asked, qrels, only_judged=True, progress=progress)
-    return await _report(handle, hits, len(asked), f"{several(len(asked), 'search')} with feedback", apply=apply)
+    queries, qrels = await _rated_searches(handle)
+    hits = await judged_hits(handle, queries, qrels, only_judged=True, progress=progress)
+    return await _report(handle, hits, len(queries), f"{several(len(queries), 'search')} with feedback", apply=apply)
 
 
 async def judged_hits(
@@ -152,7 +152,7 @@ async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], 
         search_id = verdict.retrieval_id
         if search_id is not None and (search_id in verdicts or len(verdicts) < MOST_SEARCHES):
             verdicts.setdefault(search_id, {}).setdefault(verdict.item_id, []).append(verdict)
-    asked: list[JudgedQuery] = []
+    rated_queries: list[JudgedQuery] = []
     qrels: dict[str, dict[str, int]] = {}
     async for page in read_rated_searches(place, list(verdicts)):
         for search_ in page:
@@ -162,9 +162,9 @@ async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], 
             with suppress(InvalidFilterError):
                 check_condition(condition, handle.stored)
                 query_id = str(search_.retrieval_id)
-                asked.append(JudgedQuery(query_id=query_id, text=search_.query, where=condition))
+                rated_queries.append(JudgedQuery(query_id=query_id, text=search_.query, where=condition))
                 qrels[query_id] = {item: _grade(given) for item, given in verdicts[search_.retrieval_id].items()}
-    return asked, qrels
+    return rated_queries, qrels
 
 
 def _grade(verdicts: Sequence[CountedVerdict]) -> int:

@@ -266,11 +266,11 @@ async def evaluate_collection(
     place = await handle.place()
     if (missing := await missing_items(partial(read_items, place), judged(queries, qrels), qrels)) is not None:
         notes[missing] += 1
-    asked = partial(search, handle.unrecorded(), context=Context(), profile=profile, syntax=False)
+    search_by = partial(search, handle.unrecorded(), context=Context(), profile=profile, syntax=False)
 
     async def ask(text: str, *, where: Any, limit: int, variant: str) -> Sequence[str]:
         with patiently():
-            result = await asked(text, where=where, limit=limit, legs=legs if variant == FUSED else (variant,))
+            result = await search_by(text, where=where, limit=limit, legs=legs if variant == FUSED else (variant,))
         if limit == metrics[0].limit:
             notes.update(result.notes)
         return [hit.item_id for hit in result]

@@ -102,9 +102,9 @@ def read_judged(
 
     ``limit``: only the first judged queries. Raises what ``read_queries``, ``read_qrels`` and ``with_filters`` raise.
     """
-    asked, judgements = read_pairs(queries) if qrels is None else (read_queries(queries), read_qrels(qrels))
-    asked = with_filters(asked, judgements, where_from=where_from, drop_self=drop_self)
-    return asked if limit is None else judged(asked, judgements)[:limit], judgements
+    read, judgements = read_pairs(queries) if qrels is None else (read_queries(queries), read_qrels(qrels))
+    filtered = with_filters(read, judgements, where_from=where_from, drop_self=drop_self)
+    return filtered if limit is None else judged(filtered, judgements)[:limit], judgements
 
 
 def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:

@@ -288,8 +288,8 @@ class RetrievalEngine:
             return ""
         more = " and others" if len(held) > _TYPES_NAMED else ""
         there = ", ".join(checks.named(checks.shown_line(name, _TYPE_CHARACTERS)) for name in held[:_TYPES_NAMED])
-        asked = ", ".join(checks.named(checks.shown_line(name, _TYPE_CHARACTERS)) for name in types)
-        return f"Nothing is remembered of the types: {asked}. There are memories of the types: {there}{more}."
+        named_types = ", ".join(checks.named(checks.shown_line(name, _TYPE_CHARACTERS)) for name in types)
+        return f"Nothing is remembered of the types: {named_types}. There are memories of the types: {there}{more}."
 
     async def _get_candidate_memories(
         self,

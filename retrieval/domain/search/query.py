@@ -164,13 +164,13 @@ def with_synonyms(query: str, groups: Synonyms) -> str:
     if not groups:
         return query
     others, longest = _index(groups)
-    asked, position = tuple(words(query)), 0
+    query_words, position = tuple(words(query)), 0
     added: dict[str, None] = {}
-    while position < len(asked):
-        size = next((n for n in range(longest, 0, -1) if asked[position : position + n] in others), 0)
-        added |= dict.fromkeys(others[asked[position : position + size]] if size else ())
+    while position < len(query_words):
+        size = next((n for n in range(longest, 0, -1) if query_words[position : position + n] in others), 0)
+        added |= dict.fromkeys(others[query_words[position : position + size]] if size else ())
         position += size or 1
-    padded = f" {' '.join(asked)} "
+    padded = f" {' '.join(query_words)} "
     new = [text for text in added if f" {' '.join(words(text))} " not in padded]
     return " ".join([query, *new[:MAX_ADDED]])
 

@@ -60,9 +60,9 @@ async def by_profile(
     _check_options(options, "k", "filter", *sorted(_OPTIONS))
     known = (await handle_of(collection).fresh()).attributes
     where = of_metadata(every_of(condition, options.pop("where", None)), known)
-    asked = {"query": question} if isinstance(question, str) else {"vector": question}
+    words_or_vector = {"query": question} if isinstance(question, str) else {"vector": question}
     checked_limit(k, MAX_LIMIT, name="k")
-    return await collection.search(**asked, where=where, limit=k, **{"syntax": False} | options)
+    return await collection.search(**words_or_vector, where=where, limit=k, **{"syntax": False} | options)
 
 
 async def by_similarity(
