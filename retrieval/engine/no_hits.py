@@ -29,6 +29,7 @@ _MOST_COUNTED = 50_000
 _SHOWN = 5
 _NOTHING_PASSES = "the filter lets nothing through: "
 _LONGEST = 80
+_NOT_ARCHIVED = Not(OneOf(Field("status", is_attribute=False), ("archived",)))
 
 
 async def reasons(
@@ -54,6 +55,9 @@ async def _explain(
         notes.append("the collection has no items yet")
         return
     if condition is None or await page(handle, condition, limit=1):
+        if condition is not None and not await page(handle, And((condition, _NOT_ARCHIVED)), limit=1):
+            notes.append("only archived items pass the filter; searches do not find those, a list of items has them")
+            return
         passing = "" if condition is None else "items pass the filter, but "
         notes.append(f"{passing}the legs that ran found no item, or none scored high enough")
         return

@@ -8,6 +8,7 @@ from uuid import UUID
 import numpy as np
 
 from retrieval.adapters.embedders.cached import at_fault
+from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items import collection_facts
 from retrieval.adapters.store.items.collections import StoredCollection, collections_page
@@ -108,7 +109,8 @@ async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: Tex
     stored = await handle.fresh()
     embedder = handle.embedder_of(stored)
     if stored.space is None or embedder is None:
-        raise InvalidRequestError(f"collection {handle.name!r} has no embedder: {NO_SPACE}")
+        why = NO_SPACE if stored.space is None else no_embedder(stored.space.space)
+        raise InvalidRequestError(f"collection {handle.name!r} has no embedder: {why}")
     words = _checked_queries("queries" if role is TextRole.QUERY else "texts", queries, handle.shared.bounds)
     if not words:
         return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)

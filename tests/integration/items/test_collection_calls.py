@@ -137,6 +137,14 @@ async def test_vectors_of_words_are_those_that_searches_look_for(docs: Collectio
         await docs.vectors_of(["disk", " "])
 
 
+async def test_a_missing_embedder_of_a_space_is_named(platform: Platform) -> None:
+    """A collection with vectors of another model is not one that was made without an embedder."""
+    space = EmbeddingSpace(provider="other", model="other", dimensions=2)
+    others = await platform.collection("others", space=space)
+    with pytest.raises(InvalidRequestError, match="no embedder for the space other/other"):
+        await others.vectors_of(["x"])
+
+
 @pytest.mark.parametrize("role", TextRole)
 async def test_unusable_vectors_of_an_embedder_are_its_error(
     docs: Collection, monkeypatch: pytest.MonkeyPatch, role: TextRole

@@ -199,6 +199,14 @@ async def test_empty_answers_without_a_filter_are_explained(platform: Platform) 
     assert (await papers.search('"heat soup"')).why_no_hits == ('no item has the words "heat soup"',)
 
 
+async def test_a_filter_that_only_archived_items_pass_is_explained(platform: Platform) -> None:
+    """Searches find no archived item; that no leg found one would be no explanation."""
+    papers = await platform.collection("papers")
+    await papers.add([*ITEMS, {"_id": "old", "text": "heat of old", "status": "archived"}])
+    [note] = (await papers.search("heat", where={"status": "archived"})).why_no_hits
+    assert note.startswith("only archived items pass the filter")
+
+
 async def test_each_of_many_queries_without_hits_says_why(platform: Platform) -> None:
     """As the filter that they share explains it, and as a least score of their own."""
     papers = await platform.collection("papers")
