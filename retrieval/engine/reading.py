@@ -7,7 +7,7 @@ from uuid import UUID
 
 import numpy as np
 
-from retrieval.adapters.embedders.cached import at_fault
+from retrieval.adapters.embedders.cached import embedder_fault
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items import collection_facts
@@ -118,7 +118,7 @@ async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: Tex
         try:
             return await embedder.embed_documents(words, [f"text {number}" for number in range(1, len(words) + 1)])
         except InvalidVectorError as error:
-            raise at_fault(error) from error
+            raise embedder_fault(error) from error
     return np.stack(await embedder.embed_queries(words))
 
 

@@ -144,7 +144,7 @@ async def _measured(index: _Index, sample: Sequence[tuple[str, Vector]], numbers
     away = _away(near)
     if neighbours:
         # A query is like the text of one item, and that text's vector is itself away from the mean that is indexed.
-        away = math.hypot(away, neighbours.away * math.hypot(1, away))
+        away = math.hypot(away, neighbours.displacement * math.hypot(1, away))
     queries = _queries(vectors, away, np.random.default_rng(0))
     truth = await index.nearest(queries, index.request(Path.EXACT, depth=max(_QUERIES)))
     efforts, recalls = [0], []

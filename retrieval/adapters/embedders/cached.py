@@ -159,7 +159,7 @@ class CachedEmbedder:
             except errors.InvalidVectorError as error:
                 if role is TextRole.DOCUMENT:
                     raise
-                failure = at_fault(error)
+                failure = embedder_fault(error)
             else:
                 as_stored = vectors.astype(np.float16).astype(np.float32)
                 fresh_vectors = {hashes[index]: vector for index, vector in zip(indexes, as_stored, strict=True)}
@@ -189,7 +189,7 @@ class CachedEmbedder:
             raise errors.EmbedderUnavailableError(f"the embedder failed: {type(error).__name__}: {error}") from error
 
 
-def at_fault(error: errors.InvalidVectorError) -> EmbedderError:
+def embedder_fault(error: errors.InvalidVectorError) -> EmbedderError:
     """The error for unusable vectors of an embedder, to a caller who gave none."""
     return errors.EmbedderRejectedError(f"the embedder is at fault: {error}")
 

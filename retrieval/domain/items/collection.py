@@ -82,8 +82,8 @@ class Neighbours(Serializable):
             raise InvalidRequestError("neighbours need before or after above 0; use None for a collection without them")
 
     @property
-    def away(self) -> float:
-        """The distance from an item's own unit vector to its mean with unrelated neighbours, at a right angle."""
+    def displacement(self) -> float:
+        """The distance of an item's own unit vector from its mean with neighbours, if all are at right angles."""
         return math.sqrt(self.before + self.after) / self.own_weight
 
 
