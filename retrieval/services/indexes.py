@@ -371,7 +371,7 @@ def wanted_outcome(
     if index.form != form:
         return IndexOutcome.REPLACED
     if not index.is_measured:
-        return IndexOutcome.MEASURED
+        return IndexOutcome.REBUILT  # all of its vectors were replaced, or it was never measured
     if ef_construction(form, index.rows) < ef_construction(form, documents):
         return IndexOutcome.REBUILT
     if index.index_bytes and index_bytes / max(documents, 1) > MOVED * index.index_bytes / index.rows:
