@@ -143,6 +143,7 @@ async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None
         return 0
     indexed = await refresh_windows(place)
     await flush_lexical(handle.database, indexed)
+    await keep_index(handle.database, handle.tenant_id, await handle.refresh())
     await handle.refresh()
     return indexed
 

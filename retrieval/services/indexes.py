@@ -31,7 +31,7 @@ from retrieval.adapters.store.search.candidates import bound, find_candidates_of
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, least_effort
 from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex, IndexForm, IndexStatus
 from retrieval.adapters.store.search.recall import recall_of
-from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, sample_vectors
+from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, own_vectors, sample_vectors
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.domain.items.collection import MAX_PARTS, IndexKind
 from retrieval.domain.items.embedding import Vector
@@ -51,15 +51,22 @@ RECALL_WANTED = 0.995
 _EFFORTS = (50, 70, 100, 140, 200, 300, 450, 700, MAX_EFFORT)
 _EFFORTS_OF_PARTS = (15, 20, 30, *_EFFORTS)
 """Each part has to find its share of the nearest alone."""
-_NEAR, _NEAR_EFFORT = 30, 100
-"""A query is taken to be as far from a stored vector as its thirtieth nearest is, which the walk of this effort finds.
-The first may be near-duplicates, or items with the same neighbours: they are nearer than any query."""
+_AWAY = 1.0
+"""The distance between a query and the text that it is made from, at a right angle: their cosine is .71. Questions are
+often farther from the items than the items are from each other, and the farther a query is, the more a walk misses."""
 _QUERIES = {10: 64, 100: 24, 200: 24}
 """The number of queries that determine the effort of a depth; at a greater depth each query is more informative."""
+_SOURCES = 500
+"""The number of queries whose walk must also find the item that they are made from, or one that is as near. A walk that
+ends in a wrong neighbourhood misses the whole page: so rarely that the queries with a known page do not show it."""
+_ROUNDED = 1e-3
+"""The most by which half precision changes a score."""
 _ORPHAN_CHECKS, _ORPHAN_PAUSE = 50, 0.1
 """Checks for a killed process's build, and the seconds between them; the server checks its client each second."""
-_LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
 _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
+
+_Scores = Sequence[Sequence[float]]
+"""By query: the scores of the items that it has to find, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,21 +144,19 @@ async def measure_index(
 
 
 async def _measured(index: _Index, sample: Sequence[tuple[str, Vector]], numbers: AnnIndex, least: int) -> AnnIndex:
-    vectors = [vector for _, vector in sample[: _QUERIES[10]]]
-    neighbours = index.collection.neighbours
-    # The approximate nearest suffice, because only their distance is needed.
-    near = await index.nearest(vectors, index.request(Path.APPROXIMATE, depth=_NEAR, effort=_NEAR_EFFORT))
-    away = _away(near)
-    if neighbours:
-        # A query is like the text of one item, and that text's vector is itself away from the mean that is indexed.
-        away = math.hypot(away, neighbours.displacement * math.hypot(1, away))
-    queries = _queries(vectors, away, np.random.default_rng(0))
-    truth = await index.nearest(queries, index.request(Path.EXACT, depth=max(_QUERIES)))
-    efforts, recalls = [0], []
+    chosen = dict(sample[:_SOURCES])
+    # A query is like the text of one item, not like the mean with its neighbours that is indexed.
+    texts = chosen | await own_vectors(index.at, index.space, list(chosen))
+    queries = _queries(list(texts.values()), np.random.default_rng(0))
+    sources = [[float(query @ vector) - _ROUNDED] for query, vector in zip(queries, chosen.values(), strict=True)]
+    truth = await index.nearest(queries[: _QUERIES[10]], index.request(Path.EXACT, depth=max(_QUERIES)))
+    efforts: list[int] = [0]
+    recalls: list[float] = []
     for depth, number in _QUERIES.items():
         true = [scores[:depth] for scores in truth[:number]]
         enough = least_effort(index.request(Path.APPROXIMATE, depth=depth))
-        effort, recall = await _effort(index, queries[:number], true, least=max(enough, efforts[-1]))
+        # A greater depth has at least the same effort, which finds the sources.
+        effort, recall = await _effort(index, queries, true, [] if recalls else sources, least=max(enough, efforts[-1]))
         efforts.append(effort)
         recalls.append(recall)
     ids = [item_id for item_id, _ in sample]
@@ -167,24 +172,15 @@ async def _measured(index: _Index, sample: Sequence[tuple[str, Vector]], numbers
     )
 
 
-def _away(nearest: Sequence[Sequence[float]]) -> float:
-    """The distance between a query and the item that it should find: the median one between vectors that are near.
-
-    A unit vector moved by a, at a right angle, has the similarity 1 / √(1 + a²) to where it was.
-    """
-    similarity = min(median([scores[-1] for scores in nearest]), 1.0)  # rounded, that of equal vectors may exceed 1
-    return _LEAST_AWAY if similarity <= 0 else min(max(math.sqrt(1 / similarity**2 - 1), _LEAST_AWAY), _MOST_AWAY)
-
-
-def _queries(vectors: Sequence[Vector], away: float, chance: np.random.Generator) -> list[Vector]:
-    """Each vector moved a little in a random direction; towards another vector would be too easy to find."""
+def _queries(vectors: Sequence[Vector], chance: np.random.Generator) -> list[Vector]:
+    """Each vector moved in a random direction; towards another vector would be too easy to find."""
     directions = [chance.normal(size=vector.shape) for vector in vectors]
-    moved = [vector + away * far / np.linalg.norm(far) for vector, far in zip(vectors, directions, strict=True)]
+    moved = [vector + _AWAY * far / np.linalg.norm(far) for vector, far in zip(vectors, directions, strict=True)]
     return [(vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved]
 
 
 async def _effort(
-    index: _Index, queries: Sequence[Vector], truth: Sequence[Sequence[float]], *, least: int
+    index: _Index, queries: Sequence[Vector], truth: _Scores, sources: _Scores, *, least: int
 ) -> tuple[int, float]:
     """The least effort that finds enough of the nearest, and its recall; beyond the maximum where no effort does.
 
@@ -194,13 +190,22 @@ async def _effort(
     depth, acceptable = max(map(len, truth), default=0), None
     efforts = _EFFORTS if index.form.parts == 1 or index.form.is_quantised else _EFFORTS_OF_PARTS
     for effort in (effort for effort in efforts if effort >= least):
-        found = await index.nearest(queries, index.request(Path.APPROXIMATE, depth=depth, effort=effort))
-        recall = fmean(map(recall_of, found, truth))
+        request = index.request(Path.APPROXIMATE, depth=depth, effort=effort)
+        recall = await _recall(index, queries, truth, request)
+        if recall >= RECALL_PROMISED and sources:
+            share = await _recall(index, queries, sources, request)
+            recall = recall if share >= RECALL_PROMISED else share
         if recall >= RECALL_WANTED:
             return effort, recall
         if recall >= RECALL_PROMISED and acceptable is None:
             acceptable = effort, recall
     return acceptable or (BEYOND, recall)
+
+
+async def _recall(index: _Index, queries: Sequence[Vector], wanted: _Scores, request: CandidateRequest) -> float:
+    """The share of the wanted that the first queries find."""
+    found = await index.nearest(queries[: len(wanted)], request)
+    return fmean(map(recall_of, found, wanted))
 
 
 async def _walk_row_us(index: _Index, query: Vector) -> float:
@@ -371,7 +376,7 @@ def wanted_outcome(
     if index.form != form:
         return IndexOutcome.REPLACED
     if not index.is_measured:
-        return IndexOutcome.MEASURED
+        return IndexOutcome.REBUILT  # all of its vectors were replaced, or it was never measured
     if ef_construction(form, index.rows) < ef_construction(form, documents):
         return IndexOutcome.REBUILT
     if index.index_bytes and index_bytes / max(documents, 1) > MOVED * index.index_bytes / index.rows:

@@ -186,6 +186,7 @@ $$;
 
 -- Indexes the next items of a collection by the present setting of neighbours; returns their number, 0 or NULL when all
 -- are done. The position is stored in windowing_after, so that an interrupted walk resumes, and all callers share it.
+-- At its end the measurements of HNSW indexes are deleted: they are of the former vectors, which the graphs still hold.
 CREATE OR REPLACE FUNCTION reindex_windows(collection bigint, step integer) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -215,6 +216,9 @@ BEGIN
             PERFORM mix_vectors(collection, space, setting, page);
         END IF;
     END LOOP;
+    IF page IS NULL THEN
+        DELETE FROM ann_indexes AS known WHERE known.collection_id = collection;
+    END IF;
     arrived := page[cardinality(page)];
     UPDATE collection_statistics AS total SET windowing_after = arrived WHERE total.collection_id = collection;
     RETURN cardinality(page);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -80,11 +79,6 @@ class Neighbours(Serializable):
         checked_whole("own_weight", self.own_weight, 1, MAX_OWN_WEIGHT)
         if not self.before and not self.after:
             raise InvalidRequestError("neighbours need before or after above 0; use None for a collection without them")
-
-    @property
-    def displacement(self) -> float:
-        """The distance of an item's own unit vector from its mean with neighbours, if all are at right angles."""
-        return math.sqrt(self.before + self.after) / self.own_weight
 
 
 def checked_neighbours(neighbours: object) -> Neighbours | None:

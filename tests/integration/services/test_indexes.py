@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from numpy.typing import NDArray
 from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
-from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.database import CollectionPlace
+from retrieval.adapters.store.items.collections import StoredCollection, store_neighbours
+from retrieval.adapters.store.search.indexes import BEYOND
+from retrieval.adapters.store.search.recall import give_up_index
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.search.hit import Path
 from retrieval.services import indexes
+from retrieval.services.collections import refresh_windows
 from retrieval.services.indexes import IndexOutcome, index_rows, keep_index, measure_index, rebuild_index
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, database_url
@@ -42,6 +47,12 @@ async def admin(platform: Platform) -> AsyncIterator[psycopg.AsyncConnection[Any
     """A superuser's connection that commits each statement."""
     async with await psycopg.AsyncConnection.connect(platform.database.url, autocommit=True) as opened:
         yield opened
+
+
+def as_unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The vectors, each of length 1."""
+    unit: NDArray[np.float64] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
 
 
 def _name(stored: StoredCollection) -> str:
@@ -123,6 +134,56 @@ async def test_a_search_finds_the_nearest_of_items_with_neighbours(
     tenth = [np.sort(stored @ (query / np.linalg.norm(query)))[-10] for query in queries]
     found = [hit.score >= last - 1e-3 for last, result in zip(tenth, results, strict=True) for hit in result]
     assert np.mean(found) > 0.98
+
+
+async def test_a_search_finds_the_nearest_of_items_that_are_nearer_to_each_other_than_to_it(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A walk towards such a query may end among the wrong items, and then misses the whole page."""
+    monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 1000)
+    size, dimensions, number = 4000, 128, 300
+    chance = np.random.default_rng(1)
+
+    def directions(number: int) -> NDArray[np.float64]:
+        return as_unit(chance.normal(size=(number, dimensions)))
+
+    vectors = as_unit(directions(100)[np.arange(size) % 100] + 0.1 * directions(size))
+    groups = await platform.collection("groups", space=replace(SPACE, dimensions=dimensions))
+    await groups.add([{"_id": str(place)} for place in range(size)], embeddings=vectors)
+    queries = as_unit(vectors[chance.integers(size, size=number)] + directions(number))
+    results = await groups.search_each([""] * number, vectors=list(queries), legs=["dense"])
+    assert {result.path for result in results} == {Path.APPROXIMATE}
+    tenth = np.sort(queries @ vectors.T)[:, -10]
+    found = [hit.score >= last - 1e-3 for last, result in zip(tenth, results, strict=True) for hit in result]
+    assert np.mean(found) > 0.98
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+async def test_an_index_is_rebuilt_after_a_change_of_neighbours(
+    platform: Platform, collection: Collection, monkeypatch: pytest.MonkeyPatch, *, is_interrupted: bool
+) -> None:
+    """All vectors change. If the call is interrupted, the next check of the index rebuilds it."""
+    monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 40)
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh())
+    stored = await collection.refresh()
+    assert stored.space
+    place = CollectionPlace(platform.database, platform.tenant_id, stored.collection_id)
+    await give_up_index(place, stored.space.space_id)
+    neighbours = Neighbours(sequence="talk")
+    if is_interrupted:
+        async with platform.database.transaction(platform.tenant_id) as connection:
+            await store_neighbours(connection, place.collection_id, neighbours)
+        await refresh_windows(place)
+        stored = await collection.refresh()
+        assert stored.ann_index
+        assert not stored.ann_index.is_measured
+        assert await keep_index(platform.database, platform.tenant_id, stored) is IndexOutcome.REBUILT
+    else:
+        await collection.set_neighbours(neighbours)
+    index = (await collection.refresh()).ann_index
+    assert index
+    assert index.is_measured
+    assert index.effort_10 < BEYOND
 
 
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(

@@ -40,8 +40,8 @@ def kind_of(form: IndexForm) -> IndexKind:
         (501, MEASURED, 800_000, IndexOutcome.PRESENT),
         (499, MEASURED, 500_000, IndexOutcome.DROPPED),
         (0, MEASURED, 1_000_000, IndexOutcome.DROPPED),
-        # It is measured as soon as possible, and after the collection has doubled or halved.
-        (1000, AnnIndex(), 1_000_000, IndexOutcome.MEASURED),
+        # It is measured again after the collection has doubled or halved, and rebuilt if its numbers were deleted.
+        (1000, AnnIndex(), 1_000_000, IndexOutcome.REBUILT),
         (1999, MEASURED, 2_000_000, IndexOutcome.PRESENT),
         (2000, MEASURED, 2_000_000, IndexOutcome.MEASURED),
         (1000, AnnIndex(rows=2000, index_bytes=2_000_000), 1_000_000, IndexOutcome.MEASURED),

@@ -13,6 +13,7 @@ from psycopg import sql
 from retrieval.adapters.store.arrays import half_vector, half_vectors
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
+from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector
 from retrieval.domain.items.item import Item
 
@@ -81,6 +82,10 @@ _READ = """
     SELECT item_id, vector FROM {table}
     WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)
 """
+_READ_OWN = Compiled("""
+    SELECT item_id, vector FROM own_vectors
+    WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s) AND space_id = %(space_id)s
+""")
 _COMPARE = """
     SELECT max(near.distance)
     FROM unnest(%(item_ids)s::text[]) AS wanted (item_id)
@@ -132,7 +137,15 @@ async def sample_vectors(at: CollectionPlace, space: StoredSpace, number: int) -
 
 async def read_embeddings(at: CollectionPlace, space: StoredSpace, item_ids: Sequence[str]) -> dict[str, Vector]:
     """The items' vectors by item id, if they have one: shape (dimensions,), unit length."""
-    rows = await at.read(for_table(_READ, space.table_name), item_ids=list(item_ids))
+    return _unit_vectors(await at.read(for_table(_READ, space.table_name), item_ids=list(item_ids)))
+
+
+async def own_vectors(at: CollectionPlace, space: StoredSpace, item_ids: Sequence[str]) -> dict[str, Vector]:
+    """The vectors of the items' own texts, for those that are indexed with neighbours: like ``read_embeddings``."""
+    return _unit_vectors(await at.read(_READ_OWN, space_id=space.space_id, item_ids=list(item_ids)))
+
+
+def _unit_vectors(rows: Sequence[Row]) -> dict[str, Vector]:
     vectors = {row[0]: np.asarray(row[1].to_numpy(), dtype=np.float32) for row in rows}
     # Half precision has rounded their length a little.
     return {item_id: vector / np.linalg.norm(vector) for item_id, vector in vectors.items()}

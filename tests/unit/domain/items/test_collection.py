@@ -23,12 +23,6 @@ def test_two_on_each_side_in_order_of_time_are_the_default() -> None:
     assert Neighbours(**setting.as_dict()) == setting
 
 
-def test_more_neighbours_move_an_item_farther_and_its_own_weight_holds_it() -> None:
-    """Four neighbours at right angles to each other are as long as the item itself of weight 2."""
-    assert Neighbours(sequence="talk").displacement == 1.0
-    assert Neighbours(sequence="talk", before=1, after=0, own_weight=4).displacement == 0.25
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
