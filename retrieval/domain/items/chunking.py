@@ -38,7 +38,7 @@ _CHARACTERS_A_TOKEN = 16
 
 DEFAULT_TOKENS = 256
 DEFAULT_OVERLAP = 32
-MAX_TOKENS = 32_768
+MIN_TOKENS, MAX_TOKENS = 32, 32_768
 
 
 @checks_argument_names
@@ -52,14 +52,14 @@ class Chunking:
     """Tokens of the previous chunk that a chunk repeats if a paragraph is cut; 0 to a quarter of ``max_tokens``."""
 
     def __post_init__(self) -> None:
-        checked_whole("max_tokens", self.max_tokens, 32, MAX_TOKENS)
+        checked_whole("max_tokens", self.max_tokens, MIN_TOKENS, MAX_TOKENS)
         checked_whole("overlap", self.overlap, 0, self.max_tokens // 4)
 
     def within(self, most: int | None) -> Chunking:
         """The settings for a model that reads at most ``most`` tokens (None: any number)."""
         if most is None or self.max_tokens <= most:
             return self
-        tokens = max(most, 32)
+        tokens = max(most, MIN_TOKENS)
         return Chunking(max_tokens=tokens, overlap=min(self.overlap, tokens // 4))
 
 

@@ -18,7 +18,7 @@ from retrieval.adapters.readers.item_files import FORMAT_OF_ENDING, unpacked_siz
 from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.adapters.readers.records import mapped_columns
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError, UnknownCollectionError
-from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, Chunking
+from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, Chunking
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import (
@@ -485,7 +485,8 @@ def ingest(
         typer.Option("--index", help="What an HNSW index stores of each vector: all of it, or one bit per dimension."),
     ] = None,
     chunk_tokens: Annotated[
-        int, option("N", "For documents: tokens of a chunk, if the model reads that many.")
+        int,
+        option("N", "For documents: tokens of a chunk, if the model reads that many.", min=MIN_TOKENS, max=MAX_TOKENS),
     ] = DEFAULT_TOKENS,
     overlap: Annotated[int, option("N", "For documents: tokens that chunks of a section share.")] = DEFAULT_OVERLAP,
     yes: Annotated[bool, flag("Do not ask before texts are sent to a service.", "--yes", "-y")] = False,
