@@ -81,7 +81,7 @@ class Advice(Enum):
     )
     MAP_TEXT = "did you mean --map text={name}?"
     NAME_TEXT = "map the column of the texts: --map text=NAME (in Python: columns=)"
-    CLEAN_TEXT = "take it out, as clean_text and retrieval ingest do"
+    CLEAN_TEXT = "take it out, as retrieval.clean_text does"
     GIVE_VECTORS = (
         "leave it out, and the text is embedded; or keep it as data, in 'metadata' (--map attributes.{name}={name}); "
         "your own vectors are given in Python: add(items, embeddings=[...])"

@@ -213,19 +213,16 @@ def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, 
         raise InvalidRequestError("--rejects is where --on-error skip puts bad lines; give both, or neither")
     with RejectedLines(rejects, inputs=source.names, headers=source.headers) as rejected:
         report = _ingest(options, source, rejected if skip else None)
-    counts = {plain_name(name): value for name, value in report.as_dict().items() if isinstance(value, int)}
-    notes = [_IDS_MADE.format(source.id_from)] if source.id_from is not None else []
-    notes += report.items.notes
-    paths = list(map(str, rejected.paths))
-    print_answer(
-        {"collection": options.collection, **report.as_dict(), "rejects": paths},
-        [table(["items", "count"], counts.items()), *(f"note: {note}" for note in notes)],
-        quiet=options.quiet,
-    )
+    value = {"collection": options.collection, **report.as_dict(), "rejects": list(map(str, rejected.paths))}
+    counts = {plain_name(name): number for name, number in value.items() if isinstance(number, int)}
+    made = [_IDS_MADE.format(source.id_from)] if source.id_from is not None else []
+    cleaned = [_CLEANED.format(report.cleaned)] if report.cleaned else []
+    shown = [table(["items", "count"], counts.items()), *(f"note: {note}" for note in (*made, *report.items.notes))]
+    print_answer({**value, "notes": [*made, *value["notes"], *cleaned]}, shown, quiet=options.quiet)
     if report.rejected:
         bad = several(report.rejected, "bad line")
-        tell(f"{bad} put aside in {', '.join(paths)}; correct and ingest that file")
-    for note in report.without_text.notes(report.read):
+        tell(f"{bad} put aside in {', '.join(value['rejects'])}; correct and ingest that file")
+    for note in (*report.without_text.notes(report.read), *cleaned):
         tell(f"note: {note}")
     if not report.read + report.rejected:
         tell(f"note: there are no items in {', '.join(source.names)}")
@@ -263,6 +260,7 @@ def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | N
 
 
 _IDS_MADE = "an item without an id gets a hash of {0} as id: a changed one is another item; --prune archives the former"
+_CLEANED = "items from whose texts control and format characters were removed: {0:,}; --no-clean refuses their lines"
 
 
 MAX_NAMES = 10
@@ -465,7 +463,11 @@ def ingest(
     ] = None,
     clean: Annotated[
         bool,
-        flag("Remove control and format characters, and report how many; or refuse the line.", "--clean/--no-clean"),
+        flag(
+            "Remove control and format characters, and report from how many items; or refuse the line. "
+            "An id with one is refused.",
+            "--clean/--no-clean",
+        ),
     ] = True,
     name: Annotated[str | None, option("NAME", "For one folder: its name in the collection.")] = None,
     prune: Annotated[
