@@ -283,7 +283,7 @@ def _judgement(columns: Sequence[str]) -> tuple[str, str, int]:
         raise ValueError("the query's or the item's id is empty")
     match = _RELEVANCE.fullmatch(score)
     if match is None:
-        raise ValueError(f"score {score!r} is not a whole number")
+        raise ValueError(f"score {score!r:.80} is not a whole number of at most 9 digits")
     relevance = int(match[1])
     if relevance > MAX_RELEVANCE:
         raise ValueError(f"score {score} is above {MAX_RELEVANCE}; use a few grades, such as 0 to 3")
