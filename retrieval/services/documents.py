@@ -443,13 +443,14 @@ async def _store_batch(
     # removal of former chunks, if there are any.
     replacing = {items[0].item_id: items[0] for name, items in fresh.items() if items and name in former}
     others = [item for items in fresh.values() for item in reversed(items) if item.item_id not in replacing]
-    chunks, replaced = await add_in_parts(writer, others), ChangeReport()
+    added = set[str]()
+    chunks, replaced = await add_in_parts(replace(writer, on_added=added.update), others), ChangeReport()
     if former:
         await handle.recorded()  # records cannot name removed items
         replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
     new = {name: items[0].item_id for name, items in fresh.items() if items and name not in known}
-    # Another caller stored it meanwhile: its first chunk exists already, or this call added no chunk at all.
-    theirs = [name for name, first in new.items() if first in former.get(name, ()) or not (former or chunks.added)]
+    # Another caller stored it meanwhile: this call did not add its first chunk.
+    theirs = [name for name, first in new.items() if (first in former[name] if name in former else first not in added)]
     return DocumentsReport(
         added=len(new) - len(theirs),
         changed=sum(name in known for name in fresh),
