@@ -234,14 +234,10 @@ MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
 
 
 def check_some_fit(files: Sequence[DocumentFile], schema: Mapping[str, Any] | None, chunking: Chunking) -> None:
-    """Raise ``InvalidRequestError`` if the schema refuses all documents, so that no collection is made for them."""
-    if schema is None:
-        return
+    """Raise ``InvalidRequestError`` if no document can be read and fits, so that no collection is made for them."""
     reading = _Reading({}, chunking, measure_of(None), AttributeSchema.checked(schema))
     if files and all((document := reading.read(file)).fault for file in files):
-        raise InvalidRequestError(
-            f"no document can be stored with this schema; {document.document_id}: {document.fault}"
-        )
+        raise InvalidRequestError(f"no document can be stored; {document.document_id}: {document.fault}")
 
 
 @checks_existence

@@ -108,7 +108,7 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
     assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in error
     (program.folder / "page.md").write_text("# Disk\n\nThe disk is full.")
     error = program.fails("ingest", "notes", "page.md", "--schema", "schema.json")
-    assert "no document can be stored with this schema; page.md: item 'page.md#" in error
+    assert "no document can be stored; page.md: item 'page.md#" in error
     assert program.json("collections", "list") == []
     process = program("ingest", "notes", path, "--schema", "schema.json", "--on-error", "skip", "--json")
     assert counts(json.loads(process.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
@@ -144,6 +144,15 @@ def test_a_few_items_without_text_are_stored_with_a_note(program: Program) -> No
     note = "1 of 2 items has no text; an item's 'title' and 'text' are searched"
     assert process.stderr == f"note: {note}\n"
     assert json.loads(program("ingest", "notes", path, "--json").stdout)["notes"] == [note]
+
+
+def test_documents_none_of_which_can_be_read_leave_no_collection(program: Program) -> None:
+    """The name may be misspelt."""
+    (program.folder / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    assert "no document can be stored; broken.pdf: cannot be read as pdf" in program.fails(
+        "ingest", "new", "broken.pdf"
+    )
+    assert "new" not in [entry["name"] for entry in program.json("collections")]
 
 
 def test_removed_characters_are_reported(program: Program) -> None:

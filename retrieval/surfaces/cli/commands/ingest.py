@@ -217,8 +217,11 @@ def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, 
     counts = {plain_name(name): number for name, number in value.items() if isinstance(number, int)}
     made = [_IDS_MADE.format(source.id_from)] if source.id_from is not None else []
     cleaned = [_CLEANED.format(report.cleaned)] if report.cleaned else []
-    shown = [table(["items", "count"], counts.items()), *(f"note: {note}" for note in (*made, *report.items.notes))]
-    print_answer({**value, "notes": [*made, *value["notes"], *cleaned]}, shown, quiet=options.quiet)
+    print_answer(
+        {**value, "notes": [*made, *value["notes"], *cleaned]},
+        [table(["items", "count"], counts.items()), *(f"note: {note}" for note in (*made, *report.items.notes))],
+        quiet=options.quiet,
+    )
     if report.rejected:
         bad = several(report.rejected, "bad line")
         tell(f"{bad} put aside in {', '.join(value['rejects'])}; correct and ingest that file")
@@ -310,7 +313,10 @@ def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, 
     with opened(when_interrupted=CONTINUES) as (platform, wait):
         # Before a collection is created.
         found = find_documents(paths, name)
-        check_some_fit(found.files, options.schema, chunking)
+        try:
+            wait(platform.collection(options.collection, create=False))
+        except UnknownCollectionError:
+            check_some_fit(found.files, options.schema, chunking)
         collection = wait(options.opened(platform, sum(file.size for file in found.files)))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
