@@ -67,6 +67,9 @@ class Advice(Enum):
     """The advice of an error, in the words of the command line; other surfaces have their own words for each."""
 
     MAKE_COLLECTION = "make it with: retrieval ingest {name} {file}"
+    REMEMBER = (
+        "its first memory makes it: retrieval memories remember FILE --collection {name} --project ID --session NAME"
+    )
     LIST_PROFILES = "see: retrieval profiles list {name}"
     DECLARE_ANEW = "to change it: retrieval collections filterable {name} --drop {attribute} {attribute}:{kind}"
     CALIBRATE = (
