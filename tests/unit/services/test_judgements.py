@@ -347,6 +347,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
         ('query,expected_id\n"a,b\n', "not CSV"),
         ('"query"s,expected_id\na,b\n', "not CSV"),
         ('{"_id": "q", "text": "t"}\n', "without a file of judgements the queries come as CSV"),
+        ('{"_id":"q","text":"t"}\n', ":1: not CSV: .*; without a file of judgements the queries come as CSV"),
     ],
 )
 def test_an_invalid_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:
