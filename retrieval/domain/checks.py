@@ -70,32 +70,40 @@ def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = Fa
     return f"{meant}here are: {', '.join(shown)}{others}"
 
 
+def written(value: object) -> str:
+    """The value for a message, cut to 80 characters; Python refuses to write integers of thousands of digits."""
+    try:
+        return "a number of many digits" if is_whole(value, 10**80) else f"{value!r:.80}"
+    except ValueError:
+        return f"{kind_of(value)} with a number of many digits"
+
+
 def check_flags(**arguments: object) -> None:
     """Raise ``InvalidRequestError`` for an argument, by its name, that is neither True nor False."""
     for name, value in arguments.items():
         if not isinstance(value, bool):
-            raise InvalidRequestError(f"{name} is {value!r:.80}; it must be True or False")
+            raise InvalidRequestError(f"{name} is {written(value)}; it must be True or False")
 
 
 def check_functions(**arguments: object) -> None:
     """Raise ``InvalidRequestError`` for an argument, by its name, that is neither a function nor None."""
     for name, value in arguments.items():
         if value is not None and not callable(value):
-            raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a function")
+            raise InvalidRequestError(f"{name} is {written(value)}; it must be a function")
 
 
 def tokens_by(count_tokens: Callable[[str], Any], text: str) -> float:
     """The text's tokens by a caller's function. Raises ``InvalidRequestError`` if it gives no number of at least 0."""
     number = count_tokens(text)
     if not is_number(number, 0):
-        raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
+        raise InvalidRequestError(f"count_tokens gave {written(number)}; it must give the number of tokens of a text")
     return number
 
 
 def checked_list(name: str, value: object, example: str) -> list[Any]:
     """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and others."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise InvalidRequestError(f"{name} come in a list such as {example}, not {value!r:.80}")
+        raise InvalidRequestError(f"{name} come in a list such as {example}, not {written(value)}")
     return list(value)
 
 
@@ -144,7 +152,7 @@ def checked_whole(
     if is_whole(value, low, high):
         return value
     bounds = f" from {low} to {high:,}" if high < math.inf else f" of at least {low}" if low > -math.inf else ""
-    raise error(f"{name} is {_written(value)}; it must be a whole number{bounds}")
+    raise error(f"{name} is {written(value)}; it must be a whole number{bounds}")
 
 
 def checked_limit(limit: object, most: float = math.inf, *, least: int = 1, name: str = "limit") -> int:
@@ -152,17 +160,12 @@ def checked_limit(limit: object, most: float = math.inf, *, least: int = 1, name
     return checked_whole(name, limit, least, most, error=InvalidLimitError)
 
 
-def _written(value: object) -> str:
-    """The value for a message; Python refuses to write integers of thousands of digits."""
-    return "a number of many digits" if isinstance(value, int) and abs(value) > 10**80 else f"{value!r:.80}"
-
-
 def checked_number(name: str, value: object, high: float = 1, *, error: _Refusal = InvalidRequestError) -> float:
     """The number. Raises ``error`` for anything but a number from 0 to ``high``."""
     if is_number(value, 0, high):
         return float(value)
     bounds = f"from 0 to {high:g}" if high < sys.float_info.max else "of at least 0"
-    raise error(f"{name} is {_written(value)}; it must be a number {bounds}")
+    raise error(f"{name} is {written(value)}; it must be a number {bounds}")
 
 
 def checked_positive(
@@ -173,7 +176,7 @@ def checked_positive(
         return value
     at_most = f", at most {high:g}" if high < math.inf else ""
     such_as = f", such as {example}" if example else ""
-    raise error(f"{name} is {_written(value)}; it must be a number above 0{at_most}{such_as}")
+    raise error(f"{name} is {written(value)}; it must be a number above 0{at_most}{such_as}")
 
 
 def checked_choice(
@@ -183,14 +186,14 @@ def checked_choice(
     try:
         return choices(str(value))
     except ValueError:
-        raise error(f"there is no {name} {value!r:.80}; {choices_hint(value, choices)}") from None
+        raise error(f"there is no {name} {written(value)}; {choices_hint(value, choices)}") from None
 
 
 def check_text(name: str, value: object, most: int) -> None:
     """Raise ``InvalidRequestError`` for anything but a text of at most ``most`` characters that can be stored."""
     if not isinstance(value, str) or len(value) > most or "\x00" in value:
         raise InvalidRequestError(
-            f"{name} is {value!r:.80}; it must be a text of at most {most} characters without NUL"
+            f"{name} is {written(value)}; it must be a text of at most {most} characters without NUL"
         )
     if not is_storable(value):
         raise InvalidRequestError(f"{name} holds {NO_UTF8}")
@@ -355,7 +358,7 @@ def time_fault(value: object) -> str:
 def checked_time(name: str, value: object, *, error: _Refusal = InvalidRequestError) -> datetime:
     """The time. Raises ``error`` for anything but a time that can be stored and read back in UTC."""
     if fault := time_fault(value):
-        shown = value.isoformat() if isinstance(value, datetime) else f"{value!r:.80}"
+        shown = value.isoformat() if isinstance(value, datetime) else written(value)
         raise error(f"{name} is {shown}; {fault}")
     return cast("datetime", value)
 

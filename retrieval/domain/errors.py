@@ -67,6 +67,9 @@ class Advice(Enum):
     """The advice of an error, in the words of the command line; other surfaces have their own words for each."""
 
     MAKE_COLLECTION = "make it with: retrieval ingest {name} {file}"
+    REMEMBER = (
+        "its first memory makes it: retrieval memories remember FILE --collection {name} --project ID --session NAME"
+    )
     LIST_PROFILES = "see: retrieval profiles list {name}"
     DECLARE_ANEW = "to change it: retrieval collections filterable {name} --drop {attribute} {attribute}:{kind}"
     CALIBRATE = (
@@ -81,7 +84,7 @@ class Advice(Enum):
     )
     MAP_TEXT = "did you mean --map text={name}?"
     NAME_TEXT = "map the column of the texts: --map text=NAME (in Python: columns=)"
-    CLEAN_TEXT = "take it out, as clean_text and retrieval ingest do"
+    CLEAN_TEXT = "take it out, as retrieval.clean_text does"
     GIVE_VECTORS = (
         "leave it out, and the text is embedded; or keep it as data, in 'metadata' (--map attributes.{name}={name}); "
         "your own vectors are given in Python: add(items, embeddings=[...])"

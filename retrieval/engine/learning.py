@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from retrieval.adapters.store.learning import feedback as stored_feedback
 from retrieval.adapters.store.learning import models as stored_models
 from retrieval.adapters.store.learning.arms import Decay, read_arms, set_decay
-from retrieval.domain.checks import checked_whole, is_finite
+from retrieval.domain.checks import checked_whole, is_finite, written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Expectation, Standing
 from retrieval.domain.learning.context import Context, checked_context
@@ -96,7 +96,7 @@ async def set_learning(handle: CollectionHandle, *, half_life_days: float | None
 def checked_half_life(days: object) -> float:
     """The half-life of a collection's arms. Raises ``InvalidRequestError`` for anything but 1/24 to 36500 days."""
     if not (is_finite(days) and 1 / 24 <= days <= 36500):
-        raise InvalidRequestError(f"half_life_days is 1/24 to 36500, not {days!r:.80}; 30 is the default")
+        raise InvalidRequestError(f"half_life_days is 1/24 to 36500, not {written(days)}; 30 is the default")
     return float(days)
 
 

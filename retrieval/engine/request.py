@@ -178,7 +178,7 @@ def checked_request(
 def _checked_least(name: str, value: object, least: float, most: float) -> float:
     if not checks.is_finite(value) or not least <= value <= most:
         expected = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be {expected}").at(name)
+        raise InvalidRequestError(f"{name} is {checks.written(value)}; it must be {expected}").at(name)
     return float(value)
 
 

@@ -132,6 +132,8 @@ class Writer:
     """Whether its writes are parts of a larger write, whose end updates the statistics."""
     on_embedded: Callable[[AddReport], None] | None = None
     """Called with the report of each part that was embedded or refused."""
+    on_added: Callable[[Iterable[str]], None] | None = None
+    """Called with the ids of the items of each transaction that did not exist before it."""
 
     async def add(self, batch: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
         """Store the items that are new or changed; embed them and those that an earlier call left pending.
@@ -316,6 +318,8 @@ class Writer:
         # An item's hash is computed at each access, and most items of a load are new.
         unchanged = sum(item.item_id in formers and formers[item.item_id] == item.content_hash for item in items)
         added = len(items) - len(formers)
+        if self.on_added is not None:
+            self.on_added(item.item_id for item in items if item.item_id not in formers)
         report = AddReport(
             added=added, changed=len(items) - added - unchanged, unchanged=unchanged, settled=written.settled
         )

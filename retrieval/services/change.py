@@ -52,8 +52,14 @@ async def _write_one(
     stored = store.stored_as(item, written)
     if stored is None:
         raise UnknownItemError(f"item {item.item_id!r:.80} was removed while it was written; put it again")
-    became = Became.CHANGED if former else Became.ADDED
-    report = AddReport(added=former is None, changed=former is not None, settled=written.settled)
+    # Without a former item, another caller may have added it after the check.
+    became = Became.CHANGED if former else stored.became
+    report = AddReport(
+        added=became is Became.ADDED,
+        changed=became is Became.CHANGED,
+        unchanged=became is Became.UNCHANGED,
+        settled=written.settled,
+    )
     return replace(stored, became=became), report
 
 

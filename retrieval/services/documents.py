@@ -234,14 +234,10 @@ MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
 
 
 def check_some_fit(files: Sequence[DocumentFile], schema: Mapping[str, Any] | None, chunking: Chunking) -> None:
-    """Raise ``InvalidRequestError`` if the schema refuses all documents, so that no collection is made for them."""
-    if schema is None:
-        return
+    """Raise ``InvalidRequestError`` if no document can be read and fits, so that no collection is made for them."""
     reading = _Reading({}, chunking, measure_of(None), AttributeSchema.checked(schema))
     if files and all((document := reading.read(file)).fault for file in files):
-        raise InvalidRequestError(
-            f"no document can be stored with this schema; {document.document_id}: {document.fault}"
-        )
+        raise InvalidRequestError(f"no document can be stored; {document.document_id}: {document.fault}")
 
 
 @checks_existence
@@ -443,13 +439,14 @@ async def _store_batch(
     # removal of former chunks, if there are any.
     replacing = {items[0].item_id: items[0] for name, items in fresh.items() if items and name in former}
     others = [item for items in fresh.values() for item in reversed(items) if item.item_id not in replacing]
-    chunks, replaced = await add_in_parts(writer, others), ChangeReport()
+    added = set[str]()
+    chunks, replaced = await add_in_parts(replace(writer, on_added=added.update), others), ChangeReport()
     if former:
         await handle.recorded()  # records cannot name removed items
         replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
     new = {name: items[0].item_id for name, items in fresh.items() if items and name not in known}
-    # Another caller stored it meanwhile: its first chunk exists already, or this call added no chunk at all.
-    theirs = [name for name, first in new.items() if first in former.get(name, ()) or not (former or chunks.added)]
+    # Another caller stored it meanwhile: this call did not add its first chunk.
+    theirs = [name for name, first in new.items() if (first in former[name] if name in former else first not in added)]
     return DocumentsReport(
         added=len(new) - len(theirs),
         changed=sum(name in known for name in fresh),

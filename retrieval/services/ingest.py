@@ -132,10 +132,10 @@ class IngestReport:
     """Items read that have neither a title nor a text."""
     items: AddReport = field(default_factory=AddReport)
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         counts = self.items.as_dict()
-        notes = counts.pop("notes")
+        notes = [*counts.pop("notes"), *self.without_text.notes(self.read)]
         return {
             "read": self.read,
             **counts,

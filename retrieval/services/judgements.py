@@ -107,6 +107,9 @@ def read_judged(
     return filtered if limit is None else judged(filtered, judgements)[:limit], judgements
 
 
+_AS_PAIRS = "without a file of judgements the queries come as CSV with the columns query,expected_id"
+
+
 def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
     """Queries with the items expected of each, from a CSV with the columns ``query`` and ``expected_id``, in any case.
 
@@ -123,8 +126,7 @@ def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
         reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or ()]
         if missing := {"query", "expected_id"} - set(reader.fieldnames):
             raise InvalidRequestError(
-                f"{path}: no column {' and '.join(sorted(missing))} in its first line; without a file of judgements "
-                "the queries come as CSV with the columns query,expected_id"
+                f"{path}: no column {' and '.join(sorted(missing))} in its first line; {_AS_PAIRS}"
             )
         for row in reader:
             text, item_id = ((row[name] or "").strip() for name in ("query", "expected_id"))
@@ -132,7 +134,7 @@ def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
                 raise BadLineError(str(path), reader.line_num, "a row needs a query and an expected_id")
             expected.setdefault(text, {})[item_id] = 1
     except csv.Error as error:
-        raise BadLineError(str(path), reader.line_num, f"not CSV: {error}") from None
+        raise BadLineError(str(path), max(reader.line_num, 1), f"not CSV: {error}; {_AS_PAIRS}") from None
     if not expected:
         raise InvalidRequestError(f"{path}: no rows; write a query and an expected_id in each")
     queries = [JudgedQuery(query_id=str(number), text=text) for number, text in enumerate(expected, 1)]
@@ -283,7 +285,7 @@ def _judgement(columns: Sequence[str]) -> tuple[str, str, int]:
         raise ValueError("the query's or the item's id is empty")
     match = _RELEVANCE.fullmatch(score)
     if match is None:
-        raise ValueError(f"score {score!r} is not a whole number")
+        raise ValueError(f"score {score!r:.80} is not a whole number of at most 9 digits")
     relevance = int(match[1])
     if relevance > MAX_RELEVANCE:
         raise ValueError(f"score {score} is above {MAX_RELEVANCE}; use a few grades, such as 0 to 3")

@@ -108,7 +108,7 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
     assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in error
     (program.folder / "page.md").write_text("# Disk\n\nThe disk is full.")
     error = program.fails("ingest", "notes", "page.md", "--schema", "schema.json")
-    assert "no document can be stored with this schema; page.md: item 'page.md#" in error
+    assert "no document can be stored; page.md: item 'page.md#" in error
     assert program.json("collections", "list") == []
     process = program("ingest", "notes", path, "--schema", "schema.json", "--on-error", "skip", "--json")
     assert counts(json.loads(process.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
@@ -141,7 +141,27 @@ def test_a_few_items_without_text_are_stored_with_a_note(program: Program) -> No
     path = program.write("notes.jsonl", NOTES[0], {"id": "x", "the words": "a certificate"})
     process = program("ingest", "notes", path, "-q")
     assert (process.returncode, process.stdout) == (0, "")
-    assert process.stderr == "note: 1 of 2 items has no text; an item's 'title' and 'text' are searched\n"
+    note = "1 of 2 items has no text; an item's 'title' and 'text' are searched"
+    assert process.stderr == f"note: {note}\n"
+    assert json.loads(program("ingest", "notes", path, "--json").stdout)["notes"] == [note]
+
+
+def test_documents_none_of_which_can_be_read_leave_no_collection(program: Program) -> None:
+    """The name may be misspelt."""
+    (program.folder / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    assert "no document can be stored; broken.pdf: cannot be read as pdf" in program.fails(
+        "ingest", "new", "broken.pdf"
+    )
+    assert "new" not in [entry["name"] for entry in program.json("collections")]
+
+
+def test_removed_characters_are_reported(program: Program) -> None:
+    """On standard error, with what keeps them from being removed, and in the JSON."""
+    path = program.write("notes.jsonl", {"id": "x", "title": "a\u202e"}, NOTES[0])
+    process = program("ingest", "notes", path, "--json")
+    report = json.loads(process.stdout)
+    assert (report["cleaned"], process.stderr) == (1, f"note: {report['notes'][0]}\n")
+    assert "removed: 1; --no-clean refuses their lines" in process.stderr
 
 
 def test_one_item_without_text_is_stored_with_a_note(program: Program) -> None:
@@ -555,7 +575,7 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
         (["handbook", "--map", "text=x"], 1, "--map is for files of items"),
         (["handbook", "--name", "a/"], 1, "name is 'a/'; it must be a text on one line"),
         (["handbook", "--overlap", "100"], 1, "overlap is 100; it must be a whole number from 0 to 64"),
-        (["handbook", "--chunk-tokens", "3"], 1, "max_tokens is 3; it must be a whole number from 32"),
+        (["handbook", "--chunk-tokens", "3"], 2, "Invalid value for '--chunk-tokens'"),
         (["handbook", "notes.jsonl"], 1, "notes.jsonl: the name does not tell what document it is"),
     ],
 )

@@ -17,8 +17,7 @@ from retrieval.domain.learning.feedback import Feedback
 
 MAX_LINE_BYTES = 100_000
 
-_OF_CONTEXT = ("domain", "complexity")
-_NAMES = {field.name for field in fields(Feedback)} - {"context", "of_session"} | {"helpful", *_OF_CONTEXT}
+_NAMES = {field.name for field in fields(Feedback)} - {"of_session"} | {"helpful"}
 
 
 def read_feedback(file: str) -> Iterator[tuple[int, Feedback | BadLineError]]:
@@ -48,7 +47,7 @@ def read_feedback(file: str) -> Iterator[tuple[int, Feedback | BadLineError]]:
 
 
 def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -> Feedback:
-    """The event of a record with the fields of ``Feedback``, and with ``domain`` and ``complexity`` of its context.
+    """The event of a record with the fields of ``Feedback``, as an event over HTTP; its context is an object.
 
     ``key`` is the key of an event without actor, session and key. Raises ``InvalidRequestError``.
     """
@@ -58,10 +57,11 @@ def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -
             f"feedback has no field {unknown[0]!r:.80}; its fields are {', '.join(sorted(_NAMES))}"
         )
     given = {name: value for name, value in record.items() if value is not None}
-    context = {name: given.pop(name) for name in _OF_CONTEXT if name in given}
     if "at" in given:
         given["at"] = _time(given["at"])
-    event = Feedback(**{"item_id": "", **given}, context=Context(**context) if context else None)
+    if "context" in given:
+        given["context"] = _context(given["context"])
+    event = Feedback(**{"item_id": "", **given})
     return event if event.own_key is not None or key is None else replace(event, key=key)
 
 
@@ -73,6 +73,12 @@ def _parse(text: str) -> Mapping[str, Any]:
     if not isinstance(record, dict):
         raise InvalidRequestError("an event is written as an object with an 'item_id'")
     return record
+
+
+def _context(value: object) -> Context:
+    if not isinstance(value, Mapping):
+        raise InvalidRequestError('context is written as an object such as {"domain": "db"}')
+    return Context(**value)
 
 
 def _time(value: object) -> datetime:

@@ -221,7 +221,7 @@ def item_cleaned_if_needed(make: Callable[..., Item], *, clean: bool) -> tuple[I
 def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *, clean: bool = False) -> Item:
     """The item with these fields of ``Item`` (None is missing) and these attributes, cleaned with ``clean``.
 
-    Raises ``InvalidItemError`` as ``item_from_record`` does.
+    An id is never cleaned: it would be another item's. Raises ``InvalidItemError`` as ``item_from_record`` does.
     """
     present = {name: value for name, value in fields.items() if value is not None}
     key = present["item_id"] = _item_id(present.get("item_id"))
@@ -230,9 +230,17 @@ def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *
     if "occurred_at" in present:
         present["occurred_at"] = _time(present["occurred_at"], key)
     if clean:
-        present = {name: _clean(name, value) for name, value in present.items()}
-        attributes = {clean_text(str(name), is_line=True): clean_value(value) for name, value in attributes.items()}
+        present = {name: value if name == "item_id" else _clean(name, value) for name, value in present.items()}
+        attributes = _cleaned_attributes(attributes, key)
     return Item(**present, attributes=attributes)
+
+
+def _cleaned_attributes(attributes: Mapping[str, Any], key: str) -> dict[str, Any]:
+    cleaned = {clean_text(str(name), is_line=True): clean_value(value) for name, value in attributes.items()}
+    if len(cleaned) < len(attributes):
+        twice = next(name for name in attributes if clean_text(str(name), is_line=True) != str(name))
+        raise InvalidItemError(f"item {key!r}: cleaned, attribute {twice!r:.60} has the name of another", item_id=key)
+    return cleaned
 
 
 def _clean(field: str, value: Any) -> Any:

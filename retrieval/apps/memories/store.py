@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -15,7 +16,7 @@ from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags, checked_choice, checked_limit, checked_list, checked_number, time_fault
-from retrieval.domain.errors import InvalidRequestError, UnknownItemError
+from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError, UnknownItemError
 from retrieval.domain.items import memory as memory_fields
 from retrieval.domain.items.memory import Duplicates, Links, Memory, NewMemory, StoredMemory, checked_name, has_expired
 from retrieval.domain.records.retrieval_id import uuid7
@@ -40,7 +41,10 @@ async def existing_store(platform: Platform, name: str = COLLECTION) -> MemorySt
     Raises ``UnknownCollectionError``, and ``InvalidRequestError`` for a collection that lacks the attributes of
     memories.
     """
-    collection = await platform.collection(name, create=False)
+    try:
+        collection = await platform.collection(name, create=False)
+    except UnknownCollectionError as error:
+        raise error.advising(Advice.REMEMBER, name=shlex.quote(name)) from None
     if not set(memory_fields.FILTERABLE) <= set((await collection.info()).filterable):
         raise InvalidRequestError(f"collection {name!r} holds no memories; name a collection of memories")
     return MemoryStore(platform, name)

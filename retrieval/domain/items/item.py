@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -210,29 +210,57 @@ def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
     )
 
 
-def json_value(value: object, item_id: str, name: str = "an attribute", depth: int = 0) -> Any:
-    """An attribute's value as JSON can hold it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
-    if fault := nesting_fault(depth, MAX_NESTING):
-        raise refusal(item_id, f"{name} {fault}")
+def json_value(value: object, item_id: str, name: str = "an attribute", path: list[str | int] | None = None) -> Any:
+    """An attribute's value as JSON can hold it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``.
+
+    ``path``: the names and positions that lead to the value within the attribute, for the error.
+    """
     if isinstance(value, str):
-        _check_text(name, value, item_id)
+        if not (value.isascii() and value.isprintable()):
+            _check_text(_at(name, path), value, item_id)
         return value
-    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        raise refusal(item_id, f"{name} is a whole number of more than {MAX_INTEGER_BITS} bits; keep it as text")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise refusal(item_id, f"{name} is NaN or infinite")
     if value is None or isinstance(value, bool | int | float):
-        return value
+        return _json_number(value, item_id, name, path)
     if isinstance(value, date):  # or a datetime, which is one
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {
-            check_key("a name within an attribute", k, item_id, is_line=False): json_value(v, item_id, name, depth + 1)
-            for k, v in value.items()
-        }
+        names = [check_key(f"a name within {name}", key, item_id, is_line=False) for key in value]
+        return dict(zip(names, _json_values(names, value.values(), item_id, name, path), strict=True))
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-        return [json_value(v, item_id, name, depth + 1) for v in value]
-    raise refusal(item_id, f"{name} is {kind_of(value)}, which JSON cannot hold; make it a text, a number or a list")
+        return _json_values(range(len(value)), value, item_id, name, path)
+    reason = f"is {kind_of(value)}, which JSON cannot hold; make it a text, a number or a list"
+    raise refusal(item_id, f"{_at(name, path)} {reason}")
+
+
+def _json_number(value: float | None, item_id: str, name: str, path: list[str | int] | None) -> float | None:
+    """The number, truth value or None, if JSON can hold it."""
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        reason = f"is a whole number of more than {MAX_INTEGER_BITS} bits; keep it as text"
+        raise refusal(item_id, f"{_at(name, path)} {reason}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refusal(item_id, f"{_at(name, path)} is NaN or infinite")
+    return value
+
+
+def _json_values(
+    keys: Iterable[str | int], values: Iterable[object], item_id: str, name: str, path: list[str | int] | None
+) -> list[Any]:
+    """The members of an object or a list at that path."""
+    path = [] if path is None else path
+    found = []
+    for key, value in zip(keys, values, strict=True):
+        path.append(key)
+        if fault := nesting_fault(len(path), MAX_NESTING):
+            raise refusal(item_id, f"{name} {fault}")
+        found.append(json_value(value, item_id, name, path))
+        path.pop()
+    return found
+
+
+def _at(name: str, path: Sequence[str | int] | None) -> str:
+    """``attribute 'prices' at ['sizes'][2]``: the place of a value within an attribute."""
+    keys = "".join(f"[{key!r:.60}]" for key in path or ())
+    return f"{name} at {keys}" if keys else name
 
 
 ABSENT = ""

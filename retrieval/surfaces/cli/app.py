@@ -172,8 +172,11 @@ def options(
     root = logging.getLogger()
     root.handlers[:] = [LineHandler(debug=debug)]
     root.setLevel(logging.INFO if debug else logging.WARNING)
-    if context.invoked_subcommand not in errors.HOOKS:
-        _warn_unknown_variables()
+    if context.invoked_subcommand not in {*errors.HOOKS, "doctor"}:  # the doctor's report has them
+        for name, similar in unknown_variables():
+            advice = f"did you mean {similar}?" if similar else "see docs/reference/settings.md"
+            line = clean_text(f"note: {name} is not a setting, and is ignored; {advice}", is_line=True)
+            print(line, file=sys.stderr)  # noqa: T201
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -184,12 +187,15 @@ _OF_OTHERS = ("RETRIEVAL_TEST_", "RETRIEVAL_FAISS_", "RETRIEVAL_SOURCE_URL", "RE
 """Variables of tests, of a former configuration, of one command, and of the clients' examples."""
 
 
-def _warn_unknown_variables() -> None:
-    """Name the environment variables that are not settings, such as ``RETRIEVAL_EMBEDER``."""
+def unknown_variables() -> list[tuple[str, str]]:
+    """The environment variables that are not settings, such as ``RETRIEVAL_EMBEDER``, each with the most similar one.
+
+    It is empty where none is similar.
+    """
     variables = {name for name in map(str.upper, os.environ) if name.startswith(_PREFIX)}
     unknown = {name for name in variables if not name.startswith(_OF_OTHERS)}
     if not unknown:
-        return
+        return []
     from retrieval.settings import Settings
 
     known = _variables(Settings)
@@ -197,11 +203,11 @@ def _warn_unknown_variables() -> None:
         from retrieval.apps.tickets.models import RetrievalConfig  # which imports much
 
         known |= _variables(RetrievalConfig)
+    found = []
     for name in sorted(unknown - known):
         similar = difflib.get_close_matches(name[len(_PREFIX) :], [other[len(_PREFIX) :] for other in known], n=1)
-        advice = f"did you mean {_PREFIX}{similar[0]}?" if similar else "see docs/reference/settings.md"
-        line = clean_text(f"note: {name:.60} is not a setting, and is ignored; {advice}", is_line=True)
-        print(line, file=sys.stderr)  # noqa: T201
+        found.append((f"{name:.60}", f"{_PREFIX}{similar[0]}" if similar else ""))
+    return found
 
 
 def _variables(settings: type[BaseSettings]) -> set[str]:

@@ -24,6 +24,7 @@ from retrieval.domain.errors import Advice, RetrievalError
 
 _ADVICE = {
     Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",
+    Advice.REMEMBER: "make it with: PUT /v1/collections/{name}, with the filterable attributes of memories",
     Advice.LIST_PROFILES: "see: GET /v1/collections/{name}/profiles",
     Advice.DECLARE_ANEW: "the service's operator can change it with: retrieval collections filterable",
     Advice.CALIBRATE: (

@@ -172,7 +172,7 @@ def item_of(put: PutOp, value: Mapping[str, Any], fields: Sequence[str], now: fl
     if not isinstance(value, Mapping):
         raise InvalidRequestError(f"a value is a mapping such as {{'text': '...'}}, not {value!r:.80}")
     item_id = item_id_of(put.namespace, put.key)
-    plain = json_value(value, item_id)
+    plain = json_value(value, item_id, VALUE)
     texts = [] if put.index is False else _texts(plain, fields if put.index is None else put.index)
     attributes = {NAMESPACE: list(put.namespace), KEY: put.key, VALUE: plain, **_lifetime(put.ttl, now)}
     attributes |= {} if texts else {UNINDEXED: True}

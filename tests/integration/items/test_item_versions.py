@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -21,7 +21,9 @@ from retrieval.domain.errors import (
     VersionConflictError,
 )
 from retrieval.domain.items.item import Became, StoredItem
-from retrieval.services.items import add_each, set_status
+from retrieval.services import change
+from retrieval.services.add import AddReport, Writer
+from retrieval.services.items import add_each, set_status, writer_of
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -128,6 +130,24 @@ async def test_of_those_who_add_the_same_item_at_once_one_does(docs: Collection)
     )
     assert sum(isinstance(outcome, VersionConflictError) for outcome in outcomes) == 5
     assert sum(not isinstance(outcome, BaseException) for outcome in outcomes) == 1
+
+
+@pytest.mark.parametrize(("title", "became"), [("other", Became.CHANGED), ("mine", Became.UNCHANGED)])
+async def test_an_item_that_another_caller_adds_after_the_check_is_not_new(
+    docs: Collection, monkeypatch: pytest.MonkeyPatch, title: str, became: Became
+) -> None:
+    """Over HTTP only one of them is told 201."""
+    first: list[AddReport] = []
+
+    async def check(writer: Writer, _: Sequence[Item]) -> None:
+        monkeypatch.undo()
+        first.append(await writer.add([Item(item_id=title, title=title)]))
+
+    writer = await writer_of(handle_of(docs))
+    monkeypatch.setattr(Writer, "check", check)
+    stored, report = await change.put(writer, title, lambda _: Item(item_id=title, title="mine"), None)
+    assert (first[0].added, stored.became) == (1, became)
+    assert (report.added, report.changed + report.unchanged) == (0, 1)
 
 
 async def test_patches_at_once_are_all_there_afterwards(docs: Collection) -> None:

@@ -295,6 +295,24 @@ async def test_no_chunk_of_a_former_text_stays_where_storing_broke_off(
     assert sorted(texts) == (["a0", "d0", "e0"] if is_known else ["a0", "f0"])
 
 
+async def test_a_document_is_new_to_the_caller_that_stored_it_first(
+    docs: Collection, embedder: ReadingEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another caller stores one of two documents while they are embedded: the other one is new, and only this one."""
+    shared, own = ({"id": name, "text": f"The {name} document."} for name in ("shared", "own"))
+    others: list[DocumentsReport] = []
+    embed = embedder.embed
+
+    async def embed_late(texts: Sequence[str], role: TextRole) -> Vectors:
+        monkeypatch.setattr(embedder, "embed", embed)
+        others.append(await docs.add_documents([shared]))
+        return await embed(texts, role)
+
+    monkeypatch.setattr(embedder, "embed", embed_late)
+    report = await docs.add_documents([shared, own])
+    assert [(each.added, each.unchanged) for each in (*others, report)] == [(1, 0), (1, 1)]
+
+
 async def test_chunks_without_vectors_get_them_by_the_next_run(
     docs: Collection, embedder: ReadingEmbedder, handbook: Path
 ) -> None:

@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from retrieval.domain.checks import (
     JSONSyntaxError,
     JSONTextError,
+    check_flags,
+    check_text,
     checked_choice,
     checked_number,
     checked_positive,
@@ -39,6 +41,7 @@ from retrieval.domain.checks import (
     shown_block,
     shown_line,
     text_fault,
+    written,
 )
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.search.profile import FusionKind
@@ -348,6 +351,16 @@ def test_a_time_that_cannot_be_stored_is_refused_by_its_name(time: Any, fault: s
     """Without a zone, not a time, beyond the calendar in UTC, and in a zone that PostgreSQL cannot read."""
     with pytest.raises(InvalidRequestError, match=fault):
         checked_time("as_of", time)
+
+
+def test_a_value_that_python_cannot_write_is_refused_too() -> None:
+    """Python raises ``ValueError`` for the text of an integer of more than 4,300 digits."""
+    huge: Any = 10**5000
+    with pytest.raises(InvalidRequestError, match="helpful is a number of many digits; it must be True or False"):
+        check_flags(helpful=huge)
+    with pytest.raises(InvalidRequestError, match="actor is a number of many digits; it must be a text"):
+        check_text("actor", huge, 9)
+    assert written([huge]) == "a list with a number of many digits"
 
 
 def test_a_number_that_is_not_above_0_or_too_large_is_refused() -> None:

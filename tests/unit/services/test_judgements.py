@@ -152,6 +152,7 @@ def test_trec_judgements_may_be_parted_by_spaces(tmp_path: Path) -> None:
         ("q1\td2\thigh", "whole number"),
         ("q1\td2\t0.5", "whole number"),
         ("q1\td2\t1_0", "whole number"),
+        pytest.param("q1\td2\t" + "9" * 5000, "score '9{79} is not a whole number of at most 9 digits", id="huge"),
         (f"q1\td2\t{MAX_RELEVANCE + 1}", "above"),
         ("\td2\t1", "empty"),
         ("q1\t\t1", "empty"),
@@ -346,6 +347,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
         ('query,expected_id\n"a,b\n', "not CSV"),
         ('"query"s,expected_id\na,b\n', "not CSV"),
         ('{"_id": "q", "text": "t"}\n', "without a file of judgements the queries come as CSV"),
+        ('{"_id":"q","text":"t"}\n', ":1: not CSV: .*; without a file of judgements the queries come as CSV"),
     ],
 )
 def test_an_invalid_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from retrieval.domain.diagnosis import Severity
+from retrieval.domain.diagnosis import Severity, diagnosis_of
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli import output
@@ -116,15 +116,26 @@ def diagnosis(collection: str | None, *, deep: bool) -> Diagnosis:
     """The findings of an examination; of a database that does not open, the findings that need no connection."""
     from retrieval.adapters.clock import utc_now
     from retrieval.services.doctor.diagnose import diagnose_closed, examine
+    from retrieval.surfaces.cli.app import unknown_variables
 
     settings = program_settings()
+    ignored = [
+        Severity.WARNING.finding(
+            "environment",
+            f"{name} is not a setting, and is ignored",
+            f"rename it to {similar}, or unset it" if similar else "unset it, or see docs/reference/settings.md",
+            about=name,
+        )
+        for name, similar in unknown_variables()
+    ]
     try:
         with output.spinner("looking at the database"):
-            return asyncio.run(examine(settings, collection, is_deep=deep))
+            report = asyncio.run(examine(settings, collection, is_deep=deep))
     except (UnknownCollectionError, InvalidRequestError):
         raise
     except RetrievalError as error:
-        return asyncio.run(diagnose_closed(settings, error, utc_now))
+        report = asyncio.run(diagnose_closed(settings, error, utc_now))
+    return diagnosis_of([*ignored, *report.findings], report.examined_at)
 
 
 def diagnosis_lines(report: Diagnosis) -> Iterator[Text | str]:

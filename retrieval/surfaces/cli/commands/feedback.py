@@ -121,12 +121,14 @@ def feedback(
 
     The last verdict of an actor on a hit counts.
 
-    In a file each line has item_id, reward or helpful, and retrieval_id or
-    collection; invalid lines are reported, and the others stored.
+    In a file each line is an event as over HTTP: item_id, reward or helpful,
+    and retrieval_id, or collection and perhaps a context. Invalid lines are
+    reported, and the others stored.
     """
+    situation = {"domain": domain, "complexity": complexity}
     options = {
-        "kind": kind, "actor": actor, "domain": domain, "complexity": complexity, "note": note, "at": at,
-        "weight": weight, "key": key, "reward": reward, "helpful": helpful,
+        "kind": kind, "actor": actor, "note": note, "at": at, "weight": weight, "key": key, "reward": reward,
+        "helpful": helpful, "context": {name: value for name, value in situation.items() if value is not None} or None,
     }  # fmt: skip
     record = {name: value for name, value in options.items() if value is not None}
     if file is None:

@@ -18,7 +18,7 @@ from retrieval.adapters.readers.item_files import FORMAT_OF_ENDING, unpacked_siz
 from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.adapters.readers.records import mapped_columns
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError, UnknownCollectionError
-from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, Chunking
+from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, Chunking
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import (
@@ -213,19 +213,19 @@ def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, 
         raise InvalidRequestError("--rejects is where --on-error skip puts bad lines; give both, or neither")
     with RejectedLines(rejects, inputs=source.names, headers=source.headers) as rejected:
         report = _ingest(options, source, rejected if skip else None)
-    counts = {plain_name(name): value for name, value in report.as_dict().items() if isinstance(value, int)}
-    notes = [_IDS_MADE.format(source.id_from)] if source.id_from is not None else []
-    notes += report.items.notes
-    paths = list(map(str, rejected.paths))
+    value = {"collection": options.collection, **report.as_dict(), "rejects": list(map(str, rejected.paths))}
+    counts = {plain_name(name): number for name, number in value.items() if isinstance(number, int)}
+    made = [_IDS_MADE.format(source.id_from)] if source.id_from is not None else []
+    cleaned = [_CLEANED.format(report.cleaned)] if report.cleaned else []
     print_answer(
-        {"collection": options.collection, **report.as_dict(), "rejects": paths},
-        [table(["items", "count"], counts.items()), *(f"note: {note}" for note in notes)],
+        {**value, "notes": [*made, *value["notes"], *cleaned]},
+        [table(["items", "count"], counts.items()), *(f"note: {note}" for note in (*made, *report.items.notes))],
         quiet=options.quiet,
     )
     if report.rejected:
         bad = several(report.rejected, "bad line")
-        tell(f"{bad} put aside in {', '.join(paths)}; correct and ingest that file")
-    for note in report.without_text.notes(report.read):
+        tell(f"{bad} put aside in {', '.join(value['rejects'])}; correct and ingest that file")
+    for note in (*report.without_text.notes(report.read), *cleaned):
         tell(f"note: {note}")
     if not report.read + report.rejected:
         tell(f"note: there are no items in {', '.join(source.names)}")
@@ -263,6 +263,7 @@ def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | N
 
 
 _IDS_MADE = "an item without an id gets a hash of {0} as id: a changed one is another item; --prune archives the former"
+_CLEANED = "items from whose texts control and format characters were removed: {0:,}; --no-clean refuses their lines"
 
 
 MAX_NAMES = 10
@@ -312,7 +313,10 @@ def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, 
     with opened(when_interrupted=CONTINUES) as (platform, wait):
         # Before a collection is created.
         found = find_documents(paths, name)
-        check_some_fit(found.files, options.schema, chunking)
+        try:
+            wait(platform.collection(options.collection, create=False))
+        except UnknownCollectionError:
+            check_some_fit(found.files, options.schema, chunking)
         collection = wait(options.opened(platform, sum(file.size for file in found.files)))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
@@ -465,7 +469,11 @@ def ingest(
     ] = None,
     clean: Annotated[
         bool,
-        flag("Remove control and format characters, and report how many; or refuse the line.", "--clean/--no-clean"),
+        flag(
+            "Remove control and format characters, and report from how many items; or refuse the line. "
+            "An id with one is refused.",
+            "--clean/--no-clean",
+        ),
     ] = True,
     name: Annotated[str | None, option("NAME", "For one folder: its name in the collection.")] = None,
     prune: Annotated[
@@ -485,7 +493,8 @@ def ingest(
         typer.Option("--index", help="What an HNSW index stores of each vector: all of it, or one bit per dimension."),
     ] = None,
     chunk_tokens: Annotated[
-        int, option("N", "For documents: tokens of a chunk, if the model reads that many.")
+        int,
+        option("N", "For documents: tokens of a chunk, if the model reads that many.", min=MIN_TOKENS, max=MAX_TOKENS),
     ] = DEFAULT_TOKENS,
     overlap: Annotated[int, option("N", "For documents: tokens that chunks of a section share.")] = DEFAULT_OVERLAP,
     yes: Annotated[bool, flag("Do not ask before texts are sent to a service.", "--yes", "-y")] = False,

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, format_of
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
-from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS, Chunking
+from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, Chunking
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
 from retrieval.surfaces.http.caller import ReadCollection, WriteCollection
@@ -19,7 +19,7 @@ from retrieval.surfaces.http.json_bodies import After, ItemId, JSONAnswer, JSONB
 from retrieval.surfaces.http.models import AFTER, AnswerPart, Sent, listed, model_of
 from retrieval.surfaces.http.routes.items import MAX_ITEMS
 
-ChunkTokens = Annotated[int, Field(ge=32, le=MAX_TOKENS)]
+ChunkTokens = Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS)]
 Overlap = Annotated[int, Field(ge=0)]
 
 

@@ -10,20 +10,27 @@ import pytest
 from retrieval import Context, Feedback
 from retrieval.adapters.readers.feedback_lines import MAX_LINE_BYTES, read_feedback
 from retrieval.domain.errors import BadLineError
+from retrieval.surfaces.http.routes.learning import FeedbackEvent
 
 DIRECT = {"collection": "docs", "item_id": "a", "helpful": True}
 
 
 def test_a_line_is_an_event(tmp_path: Path) -> None:
-    """The names are those of ``Feedback``; domain and complexity make its context; null is ignored."""
+    """The names are those of ``Feedback`` and of an event over HTTP; null is ignored."""
     path = tmp_path / "events.jsonl"
-    more = {"domain": "db", "complexity": 0.2, "at": "2026-03-01T12:00:00+00:00", "actor": "u", "note": None}
+    more = {
+        "context": {"domain": "db", "complexity": 0.2},
+        "at": "2026-03-01T12:00:00+00:00",
+        "actor": "u",
+        "note": None,
+    }
     path.write_text(json.dumps(DIRECT | more) + "\n\n")
     ((number, event),) = read_feedback(str(path))
     assert number == 1
     assert isinstance(event, Feedback)
     assert event.context == Context(domain="db", complexity=0.2)
     assert (event.actor, event.at and event.at.year, event.note) == ("u", 2026, "")
+    assert event == FeedbackEvent.model_validate(DIRECT | more | {"note": ""}).event()
 
 
 def test_events_without_an_actor_are_recognised_by_their_lines(tmp_path: Path) -> None:
@@ -53,7 +60,9 @@ def test_lines_that_differ_late_are_two_events(tmp_path: Path) -> None:
         (json.dumps(DIRECT | {"at": "yesterday"}), "at is 'yesterday'"),
         (json.dumps({"collection": "docs", "helpful": True}), "item_id"),
         (json.dumps(DIRECT | {"note": "n" * MAX_LINE_BYTES}), "longer than"),
-        (json.dumps(DIRECT | {"complexity": 2}), "complexity"),
+        (json.dumps(DIRECT | {"context": {"complexity": 2}}), "complexity"),
+        (json.dumps(DIRECT | {"context": {"domian": "db"}}), "'domain'"),
+        (json.dumps(DIRECT | {"context": "db"}), "written as an object"),
     ],
 )
 def test_an_unusable_line_is_reported_with_its_number(tmp_path: Path, text: str, reason: str) -> None:

@@ -220,3 +220,17 @@ def test_a_vector_is_refused_unless_it_is_mapped(tmp_path: Path, name: str, data
     [line] = read_items(file, columns={"attributes.embedding": "embedding"})
     assert line.item is not None
     assert list(line.item.attributes) == ["embedding"]
+
+
+def test_cleaning_merges_neither_items_nor_attributes(tmp_path: Path) -> None:
+    """Such a line is a bad line: cleaned, it would replace another item, or lose a value."""
+    rows = [
+        {"id": "a", "text": "one"},
+        {"id": "a\u00ad", "text": "two"},
+        {"id": "b", "text": "three", "k": 1, "k\u00ad": 2},
+    ]
+    (tmp_path / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    good, with_bad_id, with_bad_name = read_items(tmp_path / "notes.jsonl")
+    assert good.item is not None
+    assert "id holds U+00AD SOFT HYPHEN at character 2" in str(with_bad_id.error)
+    assert r"cleaned, attribute 'k\xad' has the name of another" in str(with_bad_name.error)

@@ -43,6 +43,8 @@ from retrieval.domain.items.item import (
         ),
         ({"attributes": {"a": float("nan")}}, "NaN or infinite"),
         ({"attributes": {"a": object()}}, "JSON cannot hold; make it a text, a number or a list"),
+        ({"attributes": {"a": {"b": [1, {"c": object()}]}}}, r"attribute 'a' at \['b'\]\[1\]\['c'\] is an object"),
+        ({"attributes": {"a": [["x"], "y\0"]}}, r"attribute 'a' at \[1\] holds U\+0000"),
         ({"attributes": {"a": Decimal("1.5")}}, "attribute 'a' is a Decimal, which JSON cannot hold; make it a text"),
         ({"attributes": {"a": b"bytes"}}, "JSON cannot hold"),
         ({"attributes": {"a": 10**400}}, "more than 1024 bits"),

@@ -36,6 +36,12 @@ def test_the_text_is_what_the_paths_lead_to(index: Any, body: str) -> None:
     assert put(index=index).body == body
 
 
+def test_a_refused_value_is_named_by_its_path() -> None:
+    """A value may be large."""
+    with pytest.raises(InvalidRequestError, match=r"value at \['about'\]\['seen'\]\[1\] is NaN or infinite"):
+        put({"about": {"seen": [1.0, float("nan")]}})
+
+
 def test_the_value_is_kept_as_it_is() -> None:
     """The item also has the namespace and the key; an item without expiry has no time to live."""
     item = put()

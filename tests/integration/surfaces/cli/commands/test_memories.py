@@ -40,6 +40,9 @@ def test_a_memory_is_shown_and_forgotten(
     assert program.invoke(app, ["memories", "forget", "--project", "p1", "-y"]).output == "0 memories forgotten\n"
     assert isinstance(refused("show", "m1"), UnknownItemError)
     assert isinstance(refused("forget"), InvalidRequestError)
+    assert str(refused("show", "m1", "--collection", "none")).endswith(
+        "its first memory makes it: retrieval memories remember FILE --collection none --project ID --session NAME"
+    )
     with connect(database_url, settings=settings) as platform:
         plain = platform.collection("plain")
         plain.add([Item(item_id="i", body="no memory", attributes={"project_id": "p1"})])

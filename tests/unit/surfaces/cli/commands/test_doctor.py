@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 from typer.testing import CliRunner
 
-from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of
+from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError
 from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.cli.commands.doctor import diagnosis_lines, finding_lines, repair_command
 from retrieval.surfaces.cli.errors import INTERRUPTED
@@ -34,6 +35,28 @@ def test_fix_names_what_it_leaves_to_people(monkeypatch: pytest.MonkeyPatch) -> 
     )
     result = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
     assert result.stderr == f"not run: {sql}\n"
+
+
+def test_the_report_names_variables_that_are_not_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the most similar setting, also if the database does not open; the note on standard error is left out."""
+
+    async def fails(*_: object, **__: object) -> Diagnosis:
+        raise DatabaseUnreachableError("no server")
+
+    monkeypatch.setattr("retrieval.services.doctor.diagnose.examine", fails)
+    monkeypatch.setenv("RETRIEVAL_EMBEDER", "none")
+    monkeypatch.setenv("RETRIEVAL_QQQQQQ", "none")
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    findings = {finding["about"]: finding for finding in json.loads(result.stdout)["findings"]}
+    assert findings["RETRIEVAL_EMBEDER"] == {
+        "check": "environment",
+        "severity": "warning",
+        "about": "RETRIEVAL_EMBEDER",
+        "found": "RETRIEVAL_EMBEDER is not a setting, and is ignored",
+        "mend": "rename it to RETRIEVAL_EMBEDDER, or unset it",
+    }
+    assert findings["RETRIEVAL_QQQQQQ"]["mend"].startswith("unset it, or see docs")
+    assert result.stderr == ""
 
 
 def test_fix_without_standard_input_says_that_nobody_can_answer(monkeypatch: pytest.MonkeyPatch) -> None:
