@@ -36,11 +36,6 @@ _SMALL_SHARE = 4
 _CHARACTERS_A_TOKEN = 16
 """A longer token is not a word; some tokenizers take a line without spaces for one token, whatever its length."""
 
-CHUNK_ATTRIBUTES = frozenset(
-    {"document", "document_title", "headings", "chunk", "overlap", "page", "last_page", "fingerprint"}
-)
-"""The attributes that describe a chunk; a document's own attributes have other names."""
-
 DEFAULT_TOKENS = 256
 DEFAULT_OVERLAP = 32
 MIN_TOKENS, MAX_TOKENS = 32, 32_768
@@ -83,14 +78,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A text with its structure. Raises ``InvalidItemError`` for an id or attributes that a document cannot have."""
+    """A text with its structure. Raises ``InvalidItemError`` for an id that a document cannot have."""
 
     document_id: str
     """1 to 480 bytes; of a document in a folder, its path below the folder."""
     title: str = ""
     blocks: tuple[Block, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The document's attributes, which each of its chunks gets; none of ``CHUNK_ATTRIBUTES``."""
+    """The document's attributes, which each of its chunks gets."""
 
     def __post_init__(self) -> None:
         key = self.document_id
@@ -102,10 +97,6 @@ class Document:
             )
         if not 1 <= len(key.encode()) <= MAX_DOCUMENT_ID_BYTES:
             raise InvalidItemError(f"{key!r:.80}: a document's id has 1 to {MAX_DOCUMENT_ID_BYTES} bytes")
-        if taken := sorted(CHUNK_ATTRIBUTES & set(self.attributes)):
-            raise InvalidItemError(
-                f"{key!r:.80}: its metadata have {taken[0]!r}, which each chunk has of its own; rename it"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,6 +408,11 @@ def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -
             )
         )
     return items
+
+
+CHUNK_ATTRIBUTES = frozenset(
+    {"document", "document_title", "headings", "chunk", "overlap", "page", "last_page", "fingerprint"}
+)
 
 
 def _chunk_attributes(document: Document, chunk: Chunk, fingerprint: str) -> dict[str, Any]:

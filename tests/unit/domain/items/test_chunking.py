@@ -63,13 +63,6 @@ def test_a_document_without_text_has_no_chunk() -> None:
     assert cut(Block(" \n "), Block("")) == []
 
 
-@pytest.mark.parametrize("name", ["page", "overlap", "fingerprint"])
-def test_metadata_with_the_name_of_a_chunks_attribute_are_refused(name: str) -> None:
-    """A number as ``overlap`` would cut the document's text where chunks are joined."""
-    with pytest.raises(InvalidItemError, match=f"'a': its metadata have '{name}', which each chunk has of its own"):
-        Document(document_id="a", attributes={"team": "ops", name: 3})
-
-
 def test_sections_that_have_room_are_chunks_of_their_own() -> None:
     """They are not joined, even if room is left; the heading becomes part of the title."""
     first, second = words(0, 30), words(30, 30)
@@ -314,7 +307,7 @@ def test_an_id_that_no_document_can_have_is_refused(key: Any, fault: str) -> Non
 
 def test_items_are_named_by_their_text() -> None:
     """Unchanged chunks keep their id if text is inserted before them; repeated chunks have different ids."""
-    document = Document(document_id="a.md", title="A", attributes={"team": "ops"})
+    document = Document(document_id="a.md", title="A", attributes={"team": "ops", "chunk": "mine"})
     parts = [Chunk(number=at, title="A", body=body) for at, body in enumerate(["new", "old", "old"])]
     before = chunk_items(document, [replace(parts[1], number=0)], "f1")
     after = chunk_items(document, parts, "f2")
