@@ -85,7 +85,7 @@ class Document:
     title: str = ""
     blocks: tuple[Block, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The document's attributes, which each of its chunks gets."""
+    """The document's attributes, which each of its chunks gets, except those named in ``CHUNK_ATTRIBUTES``."""
 
     def __post_init__(self) -> None:
         key = self.document_id
@@ -394,6 +394,7 @@ def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -
     """The chunks as items with ids by their text; the first has the ``fingerprint``. Raises ``InvalidItemError``."""
     items: list[Item] = []
     times: Counter[str] = Counter()
+    shared = {name: value for name, value in document.attributes.items() if name not in CHUNK_ATTRIBUTES}
     for chunk in chunks:
         key = hashlib.sha256(chunk.text.encode()).hexdigest()[:12]
         times[key] += 1
@@ -404,7 +405,7 @@ def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -
                 title=chunk.title,
                 body=chunk.body,
                 kind=CHUNK,
-                attributes={**document.attributes, **_chunk_attributes(document, chunk, fingerprint)},
+                attributes={**shared, **_chunk_attributes(document, chunk, fingerprint)},
             )
         )
     return items
@@ -413,10 +414,11 @@ def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -
 CHUNK_ATTRIBUTES = frozenset(
     {"document", "document_title", "headings", "chunk", "overlap", "page", "last_page", "fingerprint"}
 )
+"""The attributes that describe a chunk."""
 
 
 def _chunk_attributes(document: Document, chunk: Chunk, fingerprint: str) -> dict[str, Any]:
-    """The attributes that describe a chunk."""
+    """Those of ``CHUNK_ATTRIBUTES`` that the chunk has."""
     attributes = {
         "document": document.document_id,
         "document_title": document.title,
