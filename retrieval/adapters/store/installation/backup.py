@@ -51,6 +51,8 @@ _WAIT_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 _RESTORING = "restoring"
 """The folder, in a home, of the data that a restore fills."""
+_UPGRADE = "upgrade"
+"""The folder, in a home, of the backup that an upgrade makes; never complete, so never with this name."""
 
 _FACTS = """
     SELECT current_database(), current_setting('server_version_num')::integer / 10000,
@@ -244,7 +246,7 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
         raise errors.ConflictError(f"{former_data} already exists: move it away, because the former data go there")
     server, lease = HomeServer(home, former), FileLock(home / "lease.lock")
     try:
-        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as scratch:
+        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / _UPGRADE) as scratch:
             if not lease.hold():
                 raise errors.EmbeddedServerError(f"a process still uses {home}: end it, and try again")
             folder = scratch / "backup"
@@ -262,10 +264,11 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
 
 
 def _undo_interrupted_upgrade(home: Path) -> None:
-    """Give the former data their name back, if an upgrade was interrupted between its last two steps."""
+    """Remove what it left, and give the former data their name back if it was interrupted between its last steps."""
     if not home.is_dir():
         return
-    with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
+    with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / _UPGRADE):
+        _remove_unfinished(home)
         if not (home / "data").exists() and (former := former_data_of(home)):
             former[-1].rename(home / "data")
 
@@ -297,7 +300,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _restored_data(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
     """The data directory of a filled and stopped server, to be moved away; otherwise deleted at the end."""
     filled = home / _RESTORING
-    _remove_unfinished(home)
     try:
         with start_embedded(filled) as server:
             _fill(folder, manifest, server.url)
@@ -335,9 +337,11 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
             raise errors.DatabaseError(
                 f"the restored tables do not hold what was saved ({', '.join(off[:5])}): restore it into an empty one"
             )
-        connection.execute("ANALYZE")
         if connection.info.server_version // 10000 != manifest["postgresql"]:
             _index_words_again(connection)
+        # The server would count changes that it is told of after ANALYZE as changes since.
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        connection.execute("ANALYZE")
 
 
 def _check_server(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
@@ -449,10 +453,11 @@ def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[s
 
 
 def _reason(output: str) -> str:
-    """The first error among a program's lines, which also quote SQL; without one, its last line."""
+    """The first error among a program's lines, which also quote SQL, and the server's; without one, its last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    reasons = (line.partition("error: ")[2] for line in lines if "error: " in line)
-    return next(reasons, "".join(lines[-1:])) or "it gave no reason"
+    marks = ("error: ", "Error message from server: ")
+    reasons = [next((line.partition(mark)[2] for line in lines if mark in line), "") for mark in marks]
+    return " ".join(filter(None, reasons)) or "".join(lines[-1:]) or "it gave no reason"
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:
