@@ -199,8 +199,15 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
-def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, tmp_path: Path) -> None:
-    """Only an empty database is accepted, in one transaction; no command line contains a password."""
+@pytest.mark.parametrize("first_version", [backup._WITH_NEWEST_PARAMETER, 99])  # noqa: SLF001
+def test_a_database_by_its_url_is_saved_and_restored(
+    new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_version: int
+) -> None:
+    """Only an empty database is accepted, in one transaction; no command line contains a password.
+
+    A server before ``first_version``, such as PostgreSQL 16, gets a script.
+    """
+    monkeypatch.setattr(backup, "_WITH_NEWEST_PARAMETER", first_version)
     url, folder = new_database(), tmp_path / "backup"
     empty = new_database(empty=True)
     with login(url, "SUPERUSER") as (name, own):
@@ -208,6 +215,11 @@ def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, 
         assert back_up(own, tmp_path / "second", NOW).rows == saved.rows
         with pytest.raises(ConflictError, match="holds tables already"):
             restore_database(folder, with_password(new_database(), name))
+        with opened(empty) as connection:
+            connection.execute("CREATE SCHEMA retrieval_jobs")
+            with pytest.raises(DatabaseError, match='schema "retrieval_jobs" already exists'):
+                restore_database(folder, with_password(empty, name))
+            connection.execute("DROP SCHEMA retrieval_jobs")
         assert restore_database(folder, with_password(empty, name)).rows == saved.rows
         with opened(empty) as connection:
             connection.execute(f'REASSIGN OWNED BY {name} TO "{connection.info.user}"')
@@ -400,7 +412,7 @@ async def test_words_are_found_on_a_server_whose_stemmers_differ(
         connection.execute("UPDATE retrieval.item_terms SET lexemes = '{7}' WHERE item_id = 'one'")
     back_up(url, folder, NOW)
     manifest = json.loads((folder / "backup.json").read_text())
-    (folder / "backup.json").write_text(json.dumps(manifest | {"postgresql": 16}))
+    (folder / "backup.json").write_text(json.dumps(manifest | {"postgresql": manifest["postgresql"] - 1}))
     restore_database(folder, empty)
     with opened(empty) as connection:
         changes = "SELECT pg_stat_get_mod_since_analyze('retrieval.item_terms'::regclass)"
