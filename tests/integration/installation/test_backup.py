@@ -199,8 +199,15 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
-def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, tmp_path: Path) -> None:
-    """Only an empty database is accepted, in one transaction; no command line contains a password."""
+@pytest.mark.parametrize("first_version", [backup._WITH_NEWEST_PARAMETER, 99])  # noqa: SLF001
+def test_a_database_by_its_url_is_saved_and_restored(
+    new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_version: int
+) -> None:
+    """Only an empty database is accepted, in one transaction; no command line contains a password.
+
+    A server before ``first_version``, such as PostgreSQL 16, gets a script.
+    """
+    monkeypatch.setattr(backup, "_WITH_NEWEST_PARAMETER", first_version)
     url, folder = new_database(), tmp_path / "backup"
     empty = new_database(empty=True)
     with login(url, "SUPERUSER") as (name, own):
@@ -208,6 +215,11 @@ def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, 
         assert back_up(own, tmp_path / "second", NOW).rows == saved.rows
         with pytest.raises(ConflictError, match="holds tables already"):
             restore_database(folder, with_password(new_database(), name))
+        with opened(empty) as connection:
+            connection.execute("CREATE SCHEMA retrieval_jobs")
+            with pytest.raises(DatabaseError, match='schema "retrieval_jobs" already exists'):
+                restore_database(folder, with_password(empty, name))
+            connection.execute("DROP SCHEMA retrieval_jobs")
         assert restore_database(folder, with_password(empty, name)).rows == saved.rows
         with opened(empty) as connection:
             connection.execute(f'REASSIGN OWNED BY {name} TO "{connection.info.user}"')
@@ -400,8 +412,11 @@ async def test_words_are_found_on_a_server_whose_stemmers_differ(
         connection.execute("UPDATE retrieval.item_terms SET lexemes = '{7}' WHERE item_id = 'one'")
     back_up(url, folder, NOW)
     manifest = json.loads((folder / "backup.json").read_text())
-    (folder / "backup.json").write_text(json.dumps(manifest | {"postgresql": 16}))
+    (folder / "backup.json").write_text(json.dumps(manifest | {"postgresql": manifest["postgresql"] - 1}))
     restore_database(folder, empty)
+    with opened(empty) as connection:
+        changes = "SELECT pg_stat_get_mod_since_analyze('retrieval.item_terms'::regclass)"
+        assert connection.execute(changes).fetchone() == (0,)  # otherwise the doctor calls the statistics stale
     async with connect(empty, settings=settings, embedder=HashingEmbedder()) as platform:
         docs = await platform.collection("docs", create=False)
         hits = await docs.search("added", legs=["lexical"])
@@ -433,12 +448,24 @@ def test_a_server_newer_than_the_programs_is_reported(
         back_up(database_url, tmp_path / "backup", NOW)
 
 
-def test_a_failed_program_is_reported_by_its_error_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("x: error: query failed: gone\nx: detail: SELECT x", "query failed: gone"),
+        (
+            "x: error: Dumping t failed.\nx: detail: Error message from server: ERROR:  no library\nx: detail: COPY t",
+            "Dumping t failed. ERROR:  no library",
+        ),
+        ("killed\n", "killed"),
+        ("", "it gave no reason"),
+    ],
+)
+def test_a_failed_program_is_reported_by_its_error_and_the_servers(tmp_path: Path, output: str, reason: str) -> None:
     """Its output also quotes the SQL that failed."""
     program = tmp_path / "pg_dump"
-    program.write_text("#!/bin/sh\necho 'x: error: query failed: gone'\necho 'x: detail: SELECT x'\nexit 1\n")
+    program.write_text(f"#!/bin/sh\nprintf '%s' '{output}'\nexit 1\n")
     program.chmod(0o755)
-    with pytest.raises(DatabaseError, match=r"^pg_dump failed \(query failed: gone\): mend that, and try again$"):
+    with pytest.raises(DatabaseError, match=rf"^pg_dump failed \({reason}\): mend that, and try again$"):
         backup._run(replace(backup._own_programs(), directory=tmp_path), "pg_dump")  # noqa: SLF001
 
 
@@ -467,8 +494,12 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
     with start_embedded(home) as server:
         make_fast(server.url)
         upgrade(server.url, SCHEMA)
+    remains = (home / ".upgrade.unfinished" / "backup", home / "restoring" / "data")  # of an attempt that was killed
+    for folder in remains:
+        folder.mkdir(parents=True)
     with pytest.raises(EmbeddedServerError, match="nothing to do"):
         upgrade_server(home, programs, NOW)
+    assert not [folder for folder in remains if folder.parent.exists()]
     monkeypatch.setattr(backup, "major_version_of", lambda _: 17)
     with pytest.raises(EmbeddedServerError, match="holds no programs of PostgreSQL 17"):
         upgrade_server(home, programs, NOW)

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,6 +52,10 @@ _WAIT_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 _RESTORING = "restoring"
 """The folder, in a home, of the data that a restore fills."""
+_UPGRADE = "upgrade"
+"""The folder, in a home, of the backup that an upgrade makes; never complete, so never with this name."""
+# The parameter that pg_restore sets first, the version that has it, and the part of a script where the line is.
+_NEWEST_PARAMETER, _WITH_NEWEST_PARAMETER, _HEAD_BYTES = b"SET transaction_timeout = 0;", 17, 4096
 
 _FACTS = """
     SELECT current_database(), current_setting('server_version_num')::integer / 10000,
@@ -244,7 +249,7 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
         raise errors.ConflictError(f"{former_data} already exists: move it away, because the former data go there")
     server, lease = HomeServer(home, former), FileLock(home / "lease.lock")
     try:
-        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as scratch:
+        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / _UPGRADE) as scratch:
             if not lease.hold():
                 raise errors.EmbeddedServerError(f"a process still uses {home}: end it, and try again")
             folder = scratch / "backup"
@@ -262,10 +267,11 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
 
 
 def _undo_interrupted_upgrade(home: Path) -> None:
-    """Give the former data their name back, if an upgrade was interrupted between its last two steps."""
+    """Remove what it left, and give the former data their name back if it was interrupted between its last steps."""
     if not home.is_dir():
         return
-    with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
+    with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / _UPGRADE):
+        _remove_unfinished(home)
         if not (home / "data").exists() and (former := former_data_of(home)):
             former[-1].rename(home / "data")
 
@@ -297,7 +303,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _restored_data(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
     """The data directory of a filled and stopped server, to be moved away; otherwise deleted at the end."""
     filled = home / _RESTORING
-    _remove_unfinished(home)
     try:
         with start_embedded(filled) as server:
             _fill(folder, manifest, server.url)
@@ -326,18 +331,36 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
                 f"the roles of the backup are missing and this login may not make them ({error.diag.message_primary}); "
                 "restore as a superuser"
             ) from error
-    address, variables = _address(url)
-    options = ["--single-transaction", "--exit-on-error", "--no-password", f"--dbname={address}"]
-    _run(_own_programs(), "pg_restore", *options, str(folder.resolve() / _DUMP), variables=variables)
+        major = connection.info.server_version // 10000
+    _restore(folder.resolve() / _DUMP, url, major)
     with _connected(url) as connection:
         if (rows := _row_counts(connection, url)) != manifest["rows"]:
             off = sorted(name for name in {*rows, *manifest["rows"]} if rows.get(name) != manifest["rows"].get(name))
             raise errors.DatabaseError(
                 f"the restored tables do not hold what was saved ({', '.join(off[:5])}): restore it into an empty one"
             )
-        connection.execute("ANALYZE")
-        if connection.info.server_version // 10000 != manifest["postgresql"]:
+        if major != manifest["postgresql"]:
             _index_words_again(connection)
+        # The server would count changes that it is told of after ANALYZE as changes since.
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        connection.execute("ANALYZE")
+
+
+def _restore(dump: Path, url: str, major: int) -> None:
+    """Restore the dump in one transaction; by a script if pg_restore would set a parameter that the server lacks."""
+    programs, (address, variables) = _own_programs(), _address(url)
+    options = ["--single-transaction", "--no-password", f"--dbname={address}"]
+    if major >= _WITH_NEWEST_PARAMETER:
+        _run(programs, "pg_restore", "--exit-on-error", *options, str(dump), variables=variables)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        script = Path(scratch) / "restore.sql"
+        _run(programs, "pg_restore", f"--file={script}", str(dump))
+        with script.open("r+b") as file:
+            file.seek(file.read(_HEAD_BYTES).index(_NEWEST_PARAMETER))
+            file.write(b"--")
+        options += ["--no-psqlrc", "--quiet", f"--output={os.devnull}", "--set=ON_ERROR_STOP=1", f"--file={script}"]
+        _run(programs, "psql", *options, "--set=VERBOSITY=terse", variables=variables)
 
 
 def _check_server(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
@@ -449,10 +472,11 @@ def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[s
 
 
 def _reason(output: str) -> str:
-    """The first error among a program's lines, which also quote SQL; without one, its last line."""
+    """The first error among a program's lines, which also quote SQL, and the server's; without one, its last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    reasons = (line.partition("error: ")[2] for line in lines if "error: " in line)
-    return next(reasons, "".join(lines[-1:])) or "it gave no reason"
+    marks = ("error: ", "Error message from server: ")
+    reasons = [next((line.partition(mark)[2] for line in lines if mark in line), "") for mark in marks]
+    return " ".join(filter(None, reasons)) or "".join(lines[-1:]) or "it gave no reason"
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:

