@@ -308,7 +308,8 @@ def test_an_id_that_no_document_can_have_is_refused(key: Any, fault: str) -> Non
 def test_items_are_named_by_their_text() -> None:
     """Unchanged chunks keep their id if text is inserted before them; repeated ones differ."""
     # Metadata named like the attributes of a chunk are left out, also where the chunk has no such attribute.
-    document = Document(document_id="a.md", title="A", attributes={"team": "ops", "chunk": "mine", "overlap": 3, "fingerprint": "mine"})
+    metadata = {"team": "ops", "chunk": "mine", "overlap": 3, "fingerprint": "mine"}
+    document = Document(document_id="a.md", title="A", attributes=metadata)
     parts = [Chunk(number=at, title="A", body=body) for at, body in enumerate(["new", "old", "old"])]
     before = chunk_items(document, [replace(parts[1], number=0)], "f1")
     after = chunk_items(document, parts, "f2")
