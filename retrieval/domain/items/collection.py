@@ -18,11 +18,9 @@ MAX_NAME_BYTES = 512
 
 
 def check_collection_name(name: str) -> None:
-    """Raise ``InvalidRequestError`` for anything but a text of 1 to 512 bytes in UTF-8, without NUL and not blank."""
-    if not is_storable(name) or not name.strip() or len(name.encode()) > MAX_NAME_BYTES:
-        raise InvalidRequestError(
-            f"a collection's name has 1 to {MAX_NAME_BYTES} bytes, no NUL and more than blanks, not {name!r:.80}"
-        )
+    """Raise ``InvalidRequestError`` for anything but a text of 1 to 512 bytes in UTF-8 without NUL."""
+    if not is_storable(name) or not 0 < len(name.encode()) <= MAX_NAME_BYTES:
+        raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")
 
 
 class IndexKind(StrEnum):

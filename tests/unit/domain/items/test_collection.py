@@ -1,4 +1,4 @@
-"""A collection's name and its neighbours: valid and invalid values."""
+"""Neighbours as a collection's setting: valid and invalid values."""
 
 from __future__ import annotations
 
@@ -7,17 +7,7 @@ from typing import Any
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.items.collection import Neighbours, check_collection_name, checked_neighbours
-
-
-@pytest.mark.parametrize("name", ["", " \n", "a\0", "x" * 513, "\udcff", 7])
-def test_a_name_that_no_list_can_show_is_refused(name: Any) -> None:
-    """Any other text of at most 512 bytes is a name."""
-    check_collection_name(" Die Verträge 2026 ")
-    with pytest.raises(
-        InvalidRequestError, match="a collection's name has 1 to 512 bytes, no NUL and more than blanks"
-    ):
-        check_collection_name(name)
+from retrieval.domain.items.collection import Neighbours, checked_neighbours
 
 
 def test_two_on_each_side_in_order_of_time_are_the_default() -> None:
