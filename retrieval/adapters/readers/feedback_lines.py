@@ -53,9 +53,9 @@ def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -
     """
     unknown = sorted(set(record) - _NAMES)
     if unknown:
-        raise InvalidRequestError(
-            f"feedback has no field {unknown[0]!r:.80}; its fields are {', '.join(sorted(_NAMES))}"
-        )
+        is_of_context = unknown[0] in {field.name for field in fields(Context)}
+        hint = "write it in 'context', an object" if is_of_context else f"its fields are {', '.join(sorted(_NAMES))}"
+        raise InvalidRequestError(f"feedback has no field {unknown[0]!r:.80}; {hint}")
     given = {name: value for name, value in record.items() if value is not None}
     if "at" in given:
         given["at"] = _time(given["at"])

@@ -82,6 +82,10 @@ def check_collection(
         mend = f"make it as it was: CREATE TEXT SEARCH CONFIGURATION {language} (COPY = simple), with its dictionaries"
         yield Severity.ERROR.finding("language", found, mend, about=name)
     yield from _check_waiting(status, tenant.without_words.get(collection_id, 0), has_worker=has_worker)
+    if collection_id in tenant.mixed:
+        found = f"a change of neighbours of collection {name!r} is not finished: some items have the former ones"
+        severity = Severity.ADVICE if has_worker else Severity.WARNING
+        yield severity.finding("neighbours", found, _job("neighbours", name), about=name)
     if stored.space is not None:
         yield from _check_index(stored, stored.space, status)
     yield from _check_effort(stored)
@@ -129,7 +133,10 @@ _OUTCOMES = {
     ),
     IndexOutcome.REBUILT: (
         Severity.WARNING,
-        "the index of collection {!r} takes more than twice as many bytes per item as when built, or was built small",
+        (
+            "the index of collection {!r} takes more than twice as many bytes per item as when built, or was built "
+            "small, or of former vectors"
+        ),
     ),
     IndexOutcome.REPLACED: (
         Severity.ADVICE, "collection {!r} is set to another kind of index, or to other parts, than it has",

@@ -12,8 +12,10 @@ from pydantic import SecretStr
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.items.collections import store_neighbours
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
 from retrieval.domain.errors import EmbedderUnavailableError, SchemaRevisionError, UnknownCollectionError
+from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
@@ -220,6 +222,17 @@ async def test_items_that_no_word_finds_are_an_error_and_are_indexed_again(url: 
     await mend(url, platform, finding)
     assert (await platform.doctor()).is_sound
     assert {hit.item_id for hit in await collection.search("things", legs=["lexical"])} == {"1", "2"}
+
+
+async def test_an_interrupted_change_of_neighbours_is_reported(platform: Platform, url: str) -> None:
+    """No search tells that some items have their former neighbours. The job that is named indexes the others."""
+    collection = await platform.collection("things")
+    await collection.add([{"_id": f"{number}", "text": f"thing {number}", "talk": "a"} for number in range(3)])
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await store_neighbours(connection, (await collection.refresh()).collection_id, Neighbours(sequence="talk"))
+    finding = finding_of(await platform.doctor(), "neighbours", "things")
+    await mend(url, platform, finding)
+    assert (await platform.doctor()).is_sound
 
 
 async def test_a_text_search_configuration_that_is_gone_is_an_error(url: str, platform: Platform) -> None:

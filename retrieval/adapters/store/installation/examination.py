@@ -5,7 +5,7 @@ They are about the server as the login sees it (settings, queue, tables, indexes
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -383,6 +383,8 @@ class TenantFacts(NamedTuple):
     """A re-embedding that is not over, and the reason why it does not proceed, empty if it does."""
     languages: Mapping[int, str] = {}
     """The text search configuration, if there is none of that name."""
+    mixed: Collection[int] = ()
+    """The collections of which some items are indexed with their former neighbours; only their numbers."""
 
 
 _MONTHS = Compiled("""
@@ -410,12 +412,18 @@ _LANGUAGES = Compiled("""
         SELECT known.cfgname FROM pg_ts_config AS known WHERE pg_ts_config_is_visible(known.oid))
 """)
 
+_MIXED = Compiled("""
+    SELECT t.collection_id FROM collection_statistics t
+    WHERE t.collection_id = ANY(%(ids)s) AND t.windowing_after IS NOT NULL
+""")
+
 
 async def read_tenant_facts(database: Database, tenant_id: int, collection_ids: Sequence[int]) -> TenantFacts:
     """Read the facts in two round trips."""
     ids = list(collection_ids)
-    statements = [_MONTHS, _LOST.bind(ids=ids, days=LOSS_DAYS), _REEMBEDDINGS.bind(ids=ids), _LANGUAGES.bind(ids=ids)]
-    months, losses, moving, languages = await database.read_each(tenant_id, statements)
+    of_collections = [statement.bind(ids=ids) for statement in (_REEMBEDDINGS, _LANGUAGES, _MIXED)]
+    statements = [_MONTHS, _LOST.bind(ids=ids, days=LOSS_DAYS), *of_collections]
+    months, losses, moving, languages, mixed = await database.read_each(tenant_id, statements)
     lost: dict[int, dict[str, int]] = {}
     for collection_id, reason, number in losses:
         lost.setdefault(collection_id, {})[reason] = number
@@ -425,6 +433,7 @@ async def read_tenant_facts(database: Database, tenant_id: int, collection_ids: 
         lost=lost,
         reembeddings={row[0]: (ReembeddingState(row[1]), row[2]) for row in moving},
         languages=dict(languages),
+        mixed=[row[0] for row in mixed],
     )
 
 

@@ -63,6 +63,7 @@ def test_lines_that_differ_late_are_two_events(tmp_path: Path) -> None:
         (json.dumps(DIRECT | {"context": {"complexity": 2}}), "complexity"),
         (json.dumps(DIRECT | {"context": {"domian": "db"}}), "'domain'"),
         (json.dumps(DIRECT | {"context": "db"}), "written as an object"),
+        (json.dumps(DIRECT | {"domain": "db"}), "no field 'domain'; write it in 'context'"),
     ],
 )
 def test_an_unusable_line_is_reported_with_its_number(tmp_path: Path, text: str, reason: str) -> None:

@@ -101,6 +101,13 @@ def test_a_reembedding_that_proceeds_is_not_spoken_of(stage: ReembeddingState) -
     assert findings(hnsw(), tenant=TenantFacts(reembeddings={7: (stage, "")})) == []
 
 
+def test_an_unfinished_change_of_neighbours_is_reported() -> None:
+    """Until the job has ended, searches compare items of both settings."""
+    (finding,) = findings(hnsw(), tenant=TenantFacts(mixed=[7]))
+    assert (finding.check, finding.mend) == ("neighbours", "retrieval jobs run neighbours --collection tickets")
+    assert "a change of neighbours of collection 'tickets' is not finished" in finding.found
+
+
 def test_few_samples_say_too_little_about_recall() -> None:
     """Nine searches that missed something are too few for a measure."""
     assert findings(hnsw(), recall=(measured(0.5, 9, NOW),)) == []
