@@ -81,11 +81,12 @@ def check_collection(
         found = f"the text search configuration {language!r} of collection {name!r} is gone: searches and writes fail"
         mend = f"make it as it was: CREATE TEXT SEARCH CONFIGURATION {language} (COPY = simple), with its dictionaries"
         yield Severity.ERROR.finding("language", found, mend, about=name)
-    yield from _check_waiting(status, tenant.without_words.get(collection_id, 0), has_worker=has_worker)
-    if collection_id in tenant.mixed:
-        found = f"a change of neighbours of collection {name!r} is not finished: some items have the former ones"
-        severity = Severity.ADVICE if has_worker else Severity.WARNING
-        yield severity.finding("neighbours", found, _job("neighbours", name), about=name)
+    yield from _check_waiting(
+        status,
+        tenant.without_words.get(collection_id, 0),
+        is_mixed=collection_id in tenant.mixed,
+        has_worker=has_worker,
+    )
     if stored.space is not None:
         yield from _check_index(stored, stored.space, status)
     yield from _check_effort(stored)
@@ -113,7 +114,9 @@ def _job(job: str, name: str) -> str:
     return f"retrieval jobs run {job} --collection {shlex.quote(name)}"
 
 
-def _check_waiting(status: CollectionStatus, without_words: int, *, has_worker: bool) -> Iterator[Finding]:
+def _check_waiting(
+    status: CollectionStatus, without_words: int, *, is_mixed: bool, has_worker: bool
+) -> Iterator[Finding]:
     name = status.name
     severity = Severity.ADVICE if has_worker else Severity.WARNING
     if status.pending:
@@ -125,6 +128,9 @@ def _check_waiting(status: CollectionStatus, without_words: int, *, has_worker: 
     if status.weights_pending:
         found = f"the BM25 weights of collection {name!r} are outdated, because the average length changed"
         yield severity.finding("weights", found, _job("weights", name), about=name)
+    if is_mixed:
+        found = f"a change of neighbours of collection {name!r} is not finished: some items have the former ones"
+        yield severity.finding("neighbours", found, _job("neighbours", name), about=name)
 
 
 _OUTCOMES = {

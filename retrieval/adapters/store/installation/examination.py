@@ -384,7 +384,7 @@ class TenantFacts(NamedTuple):
     languages: Mapping[int, str] = {}
     """The text search configuration, if there is none of that name."""
     mixed: Collection[int] = ()
-    """The collections of which some items are indexed with their former neighbours; only their numbers."""
+    """The numbers of the collections that have items with their former neighbours."""
 
 
 _MONTHS = Compiled("""
