@@ -43,12 +43,4 @@ BEGIN
 END
 $$;
 
--- The facets of which an item must have one, to have one of the values (a JSON array) in the field.
-CREATE FUNCTION facets_wanted(collection bigint, field text, wanted jsonb) RETURNS uuid[]
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN (
-    SELECT array_agg(facet(collection, field, one.value) ORDER BY one.place)
-    FROM jsonb_array_elements(wanted) WITH ORDINALITY AS one (value, place)
-);
-
-GRANT EXECUTE ON FUNCTION facet, facets_of, facets_wanted TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION facet, facets_of TO @app@, @definer@;

@@ -93,32 +93,22 @@ BEGIN
              RETURN stored;
          END $write$', 'write_' || vectors, vectors);
     EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC', 'write_' || vectors);
-    -- The function for filtered searches (facet_search.sql), whose plan is kept too. A conjunction of single values and
-    -- at most one other clause always has two conditions; statements for other filters are planned each time.
+    -- nearest_with_clauses (facet_search.sql) for a plain conjunction: an item must have one facet of any_of and each of
+    -- all_of. Its plan is kept too.
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION %1$I(
-             collection bigint, query halfvec, fields text[], wanted jsonb[], few bigint, depth bigint
+             collection bigint, query halfvec, any_of uuid[], all_of uuid[], few bigint, depth bigint
          )
          RETURNS TABLE (item_id text, score double precision)
          LANGUAGE plpgsql STABLE SECURITY DEFINER
          SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $find$
          #variable_conflict use_column
-         DECLARE
-             plain record;
          BEGIN
              PERFORM check_tenant(collection);
-             IF few < 0 THEN
-                 RETURN;
-             END IF;
-             plain := plain_facets(collection, fields, wanted);
-             IF NOT plain.is_plain THEN
-                 RETURN QUERY SELECT * FROM nearest_with_facets(collection, %3$s, query, fields, wanted, few, depth);
-                 RETURN;
-             END IF;
              RETURN QUERY
              WITH matching AS MATERIALIZED (
                  SELECT known.item_id, known.vector <#> query AS distance FROM %2$I AS known
-                 WHERE known.facets && plain.any_of AND known.facets @> plain.all_of AND known.collection_id + 0 = collection
+                 WHERE known.facets && any_of AND known.facets @> all_of AND known.collection_id + 0 = collection
                  LIMIT few + 1
              ),
              counted AS MATERIALIZED (SELECT count(*) AS matches FROM matching)
@@ -128,7 +118,7 @@ BEGIN
                  ORDER BY near.distance, near.item_id LIMIT depth
              )
              UNION ALL SELECT NULL, counted.matches FROM counted WHERE (counted.matches > few) IS NOT TRUE;
-         END $find$', 'nearest_in_' || vectors, vectors, found_id);
+         END $find$', 'nearest_in_' || vectors, vectors);
     EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC', 'nearest_in_' || vectors);
     EXECUTE format('GRANT EXECUTE ON FUNCTION %I TO %I', 'nearest_in_' || vectors, @app_literal@);
     RETURN found_id;

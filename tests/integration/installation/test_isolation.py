@@ -335,19 +335,20 @@ async def test_another_tenants_rows_can_be_neither_read_nor_changed(
 @pytest.mark.parametrize(
     "statement",
     [
-        "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10)",
-        "SELECT '1' WHERE lexical_query(%s, 'shared', '{}') IS NOT NULL",
-        "SELECT item_id FROM items_containing(%s, 'shared')",
-        "SELECT item_id FROM items_with_facets(%s, '{.n}', '{[1]}', NULL)",
+        "SELECT item_id FROM lexical_search(%(id)s, 'shared', '{}', 10)",
+        "SELECT '1' WHERE lexical_query(%(id)s, 'shared', '{}') IS NOT NULL",
+        "SELECT item_id FROM items_containing(%(id)s, 'shared')",
+        "SELECT item_id FROM items_with_facets(%(id)s, ARRAY[facet(%(id)s, '.n', '1')], '{}', NULL)",
+        "SELECT item_id FROM items_with_clauses(%(id)s, ARRAY[ARRAY[facet(%(id)s, '.n', '1')]::text], NULL)",
         (
-            "SELECT item_id FROM nearest_with_facets(%s, (SELECT space_id FROM collections), "
-            "array_fill(0.1, '{256}')::halfvec, '{.n}', ARRAY['[1]'::jsonb], NULL, 10) WHERE item_id IS NOT NULL"
+            "SELECT item_id FROM nearest_with_clauses(%(id)s, (SELECT space_id FROM collections), array_fill(0.1, "
+            "'{256}')::halfvec, ARRAY[ARRAY[facet(%(id)s, '.n', '1')]::text], NULL, 10) WHERE item_id IS NOT NULL"
         ),
         (
-            "SELECT item_id FROM nearest_in_embeddings_N(%s, array_fill(0.1, '{256}')::halfvec, "
-            "'{.n}', ARRAY['[1]'::jsonb], NULL, 10) WHERE item_id IS NOT NULL"
+            "SELECT item_id FROM nearest_in_embeddings_N(%(id)s, array_fill(0.1, '{256}')::halfvec, "
+            "ARRAY[facet(%(id)s, '.n', '1')], '{}', NULL, 10) WHERE item_id IS NOT NULL"
         ),
-        "SELECT item_id FROM window_parts(%s, '{1}', 1, 1)",
+        "SELECT item_id FROM window_parts(%(id)s, '{1}', 1, 1)",
     ],
 )
 async def test_a_search_function_refuses_another_tenants_collection(
@@ -364,9 +365,9 @@ async def test_a_search_function_refuses_another_tenants_collection(
         async with connection.transaction(force_rollback=True):
             await act_as(connection, tenant)
             with pytest.raises(pg.InsufficientPrivilege, match="not the current tenant's"):
-                await connection.execute(statement, (neighbours.theirs,))
+                await connection.execute(statement, {"id": neighbours.theirs})
     await act_as(connection, neighbours.other)
-    cursor = await connection.execute(statement, (neighbours.theirs,))
+    cursor = await connection.execute(statement, {"id": neighbours.theirs})
     assert await cursor.fetchall() == [("1",)]
 
 
@@ -583,10 +584,11 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "every_collection",
         "find_api_key",
         "items_containing",
+        "items_with_clauses",
         "items_with_facets",
         "lexical_query",
         "lexical_search",
-        "nearest_with_facets",
+        "nearest_with_clauses",
         "reached_from",
         "record_feedback",
         "register_embedding_space",

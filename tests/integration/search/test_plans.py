@@ -205,13 +205,16 @@ async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus
     _, stored = await _open(corpus.large)
     async with corpus.large.database.transaction(corpus.large.tenant_id) as connection:
         for statement, index in (
-            ("SELECT FROM items_containing(%s, 'word17 group17')", LEXEMES),
-            ("SELECT FROM items_containing(%s, 'word17')", LEXEMES),
-            ("SELECT FROM items_with_facets(%s, '{.group}', '{[3]}', NULL)", "items_facets_idx"),
-            ("SELECT FROM lexical_search(%s, '', '{word17}', 10)", "term_statistics_collection_id_term_idx"),
+            ("SELECT FROM items_containing(%(id)s, 'word17 group17')", LEXEMES),
+            ("SELECT FROM items_containing(%(id)s, 'word17')", LEXEMES),
+            (
+                "SELECT FROM items_with_facets(%(id)s, ARRAY[facet(%(id)s, '.group', '3')], '{}', NULL)",
+                "items_facets_idx",
+            ),
+            ("SELECT FROM lexical_search(%(id)s, '', '{word17}', 10)", "term_statistics_collection_id_term_idx"),
         ):
             before = await _index_scans(connection)
-            cursor = await connection.execute(statement, (stored.collection_id,))
+            cursor = await connection.execute(statement, {"id": stored.collection_id})
             assert cursor.rowcount > 0
             after = await _index_scans(connection)
             assert after[index] > before[index], statement

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
-from psycopg.types.json import Jsonb
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB, array
+from sqlalchemy.dialects.postgresql import ARRAY, array
 
 from retrieval.adapters.store.compiled import Compiled, LateValue, late, rendered
 from retrieval.adapters.store.learning.ratings import ORDER, lets_unrated_through
@@ -233,30 +232,44 @@ class Clause:
     """The values in ``source``, or in another filter of its shape."""
 
     @property
-    def field(self) -> sa.ColumnElement[str]:
-        """The field's name in its facets."""
-        return sa.cast(late(self.source, _field_text), sa.Text)
+    def is_single(self) -> bool:
+        """Whether every filter of this shape has one value here."""
+        return isinstance(self.source, AllTags) or len(self.source.values) == 1
 
-    @property
-    def wanted(self) -> sa.ColumnElement[Any]:
-        """The values as a JSON array."""
-        values_of = self.values_of
-        return sa.cast(late(self.source, lambda leaf: Jsonb(list(values_of(leaf)))), JSONB)
+    def wanted(self, collection_id: int) -> sa.ColumnElement[Any]:
+        """The facets of which an item must have one, as the text of an array."""
+        return late(self.source, lambda leaf: f"{{{','.join(self._facets(collection_id, leaf))}}}")
 
     def share(self, collection_id: int, common: Mapping[str, float]) -> Share:
         """The share of the items that have one of the values, by the facets that are known to be common."""
-        field = _field_text(self.source)
-        facets = [facet(collection_id, field, value) for value in self.values_of(self.source)]
+        facets = self._facets(collection_id, self.source)
         # Nearly all items are active, so without any common facet they were not counted yet.
         most_of_rare = LEAST_COMMON if common else 1.0
         least, most = (sum(common.get(name, other) for name in facets) for other in (0.0, most_of_rare))
         return Share(min(least, 1.0), min(most, 1.0))
 
+    def _facets(self, collection_id: int, leaf: Any) -> list[str]:
+        field = _field_text(leaf)
+        return [facet(collection_id, field, value) for value in self.values_of(leaf)]
 
-def fields_and_values(clauses: Sequence[Clause]) -> tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]:
-    """The clauses as the two arrays that the functions of facets take."""
-    fields = sa.cast(array([clause.field for clause in clauses]), ARRAY(sa.Text))
-    return fields, sa.cast(array([clause.wanted for clause in clauses]), ARRAY(JSONB))
+
+def plain_facets(
+    clauses: Sequence[Clause], collection_id: int
+) -> tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]] | None:
+    """The facets of which an item must have one, and those of which it must have each.
+
+    None if more than one clause has several values. A plain conjunction has a statement whose plan is kept.
+    """
+    first, *others = sorted(clauses, key=lambda clause: clause.is_single)
+    if not all(clause.is_single for clause in others):
+        return None
+    any_of, *each = (sa.cast(clause.wanted(collection_id), ARRAY(sa.Uuid)) for clause in (first, *others))
+    return any_of, sum(each[1:], each[0]) if each else sa.literal_column("'{}'")
+
+
+def wanted_facets(clauses: Sequence[Clause], collection_id: int) -> sa.ColumnElement[Any]:
+    """The facets of each clause, of which an item must have one, as an array of the texts of arrays."""
+    return sa.cast(array([clause.wanted(collection_id) for clause in clauses]), ARRAY(sa.Text))
 
 
 def facet_clauses(filter_: Filter, filterable: Filterable = ()) -> list[Clause] | None:
@@ -311,7 +324,7 @@ def facet(collection_id: int, field: str, value: Scalar) -> str:
 def _json(value: Scalar) -> str:
     """The value as the database writes JSON."""
     if isinstance(value, float):
-        return format(Decimal(repr(value)).normalize(), "f")
+        return format(Decimal(repr(value)).normalize() + 0, "f")  # -0 becomes 0
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -329,10 +342,14 @@ def conjuncts(filter_: Filter) -> Iterator[Filter]:
 
 def facet_keys(clauses: Sequence[Clause], collection_id: int) -> Keys:
     """The items with a value of each clause."""
-    fields, wanted = fields_and_values(clauses)
+    plain = plain_facets(clauses, collection_id)
 
     def select(most: sa.ColumnElement[int]) -> sa.Select[Any]:
-        rows = sa.func.items_with_facets(literal(collection_id), fields, wanted, most)
+        rows = (
+            sa.func.items_with_facets(literal(collection_id), *plain, most)
+            if plain
+            else sa.func.items_with_clauses(literal(collection_id), wanted_facets(clauses, collection_id), most)
+        )
         return sa.select(rows.table_valued("item_id", name="found").c.item_id)
 
     return Keys(select(sa.cast(sa.null(), sa.BigInteger)), once=True, at_most=select)

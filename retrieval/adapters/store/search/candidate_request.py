@@ -65,7 +65,7 @@ class CandidateRequest:
     documents: int = 0
     """The number of items in the collection; an index that finds fewer, below the depth, fell short."""
     few: int = 0
-    """With a filter: if at most this many items match, each is looked up, and no index is walked."""
+    """With a filter: if at most this many items match, each is looked up, and no index is walked; -1: more match."""
     share: float = 0.0
     """With a filter: the least share of the items that match, from 0 to 1; 0: unknown."""
     reach: int = 0
@@ -97,6 +97,11 @@ class CandidateRequest:
         return self.depth if self.enough is None else self.enough
 
     @property
+    def surely_walks(self) -> bool:
+        """Whether so many items match that they are not counted."""
+        return self.few < 0
+
+    @property
     def is_small(self) -> bool:
         """Whether looking up each item costs little, although the planner may not know it yet."""
         return self.documents <= SMALL_COLLECTION
@@ -115,7 +120,7 @@ class CandidateRequest:
         return (
             self.legs, self.path, self.is_quantised, self.parts, where, self.fields, self.with_items,
             self.likely and self.likely.fusion.kind, self.with_both_scores, self.with_vectors, self.checks_space,
-            self.signal_weights is not None, self.is_small,
+            self.signal_weights is not None, self.is_small, self.surely_walks,
         )  # fmt: skip
 
 

@@ -22,8 +22,9 @@ from typing import Any
 
 import sqlalchemy as sa
 from pgvector.sqlalchemy import BIT, HALFVEC
+from sqlalchemy.dialects.postgresql import ARRAY
 
-from retrieval.adapters.store.items.composed import Clause, facet_clauses, fields_and_values
+from retrieval.adapters.store.items.composed import Clause, facet_clauses, plain_facets, wanted_facets
 from retrieval.adapters.store.search import statement_pieces as pieces
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.statement_pieces import Rows
@@ -113,40 +114,36 @@ def least_effort(request: CandidateRequest) -> int:
 
 
 def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Rows]:
-    """Compare all matching vectors; if too many match, the function returns no row and the index is walked."""
-    can_walk = request.path is Path.APPROXIMATE
-    fields, values = fields_and_values(clauses)
-    nearest_in = getattr(sa.func, f"nearest_in_embeddings_{int(request.space_id)}")
-    rows = nearest_in(
-        literal(request.collection_id),
-        pieces.parameter("vector"),
-        fields,
-        values,
-        pieces.FEW if can_walk else sa.cast(sa.null(), sa.BigInteger),
-        pieces.DEPTH,
-    ).table_valued("item_id", "score", name="nearest")
+    """Compare all matching vectors, unless certainly too many match; if too many match, walk the index."""
+    near = _near(request)
+    has_facets: sa.ColumnElement[bool] = sa.true()
+    if request.path is Path.APPROXIMATE:
+        wanted = (sa.cast(clause.wanted(request.collection_id), ARRAY(sa.Uuid)) for clause in clauses)
+        has_facets = sa.and_(*(near.c.facets.op("&&", is_comparison=True)(facets) for facets in wanted))
+        if request.surely_walks:
+            return _walk_parts(request, near, sa.true(), has_facets)
+    rows = _nearest_by_facets(request, clauses).table_valued("item_id", "score", name="nearest")
     compared = pieces.materialized(sa.select(rows.c.item_id, rows.c.score), "compared_by_facets")
     item_id, score = compared.c
     found = [
         sa.select(pieces.named("dense"), item_id, score).where(item_id.is_not(None)),
         pieces.count_row("compared", score, item_id.is_(None)),
     ]
-    if can_walk:
-        near = _near(request)
+    if request.path is Path.APPROXIMATE:
         has_none = sa.not_(sa.exists(sa.select(sa.literal_column("1")).select_from(compared)))
-        found += _walk_parts(request, near, has_none, _has_facets(request, clauses, near))
+        found += _walk_parts(request, near, has_none, has_facets)
     return found
 
 
-def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Subquery) -> sa.ColumnElement[bool]:
-    """Whether a row has a facet of each clause."""
-    collection, facets = literal(request.collection_id), row.c.facets
-    has_each: list[sa.ColumnElement[bool]] = []
-    for number, clause in enumerate(clauses, 1):
-        any_of = sa.func.facets_wanted(collection, clause.field, clause.wanted, type_=sa.types.NullType())
-        computed = pieces.materialized(sa.select(any_of.label("any_of")), f"clause_{number}")
-        has_each.append(facets.op("&&", is_comparison=True)(sa.select(computed.c.any_of).scalar_subquery()))
-    return sa.and_(*has_each)
+def _nearest_by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> sa.FunctionElement[Any]:
+    """The call that returns no row if more than ``few`` items match and an index may be walked."""
+    collection, query = literal(request.collection_id), pieces.parameter("vector")
+    few = pieces.FEW if request.path is Path.APPROXIMATE else sa.cast(sa.null(), sa.BigInteger)
+    if plain := plain_facets(clauses, request.collection_id):
+        name = f"nearest_in_embeddings_{int(request.space_id)}"
+        return sa.Function(name, collection, query, *plain, few, pieces.DEPTH)
+    wanted = wanted_facets(clauses, request.collection_id)
+    return sa.func.nearest_with_clauses(collection, literal(request.space_id), query, wanted, few, pieces.DEPTH)
 
 
 def _walk_parts(
