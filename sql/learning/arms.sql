@@ -42,9 +42,9 @@ RETURNS TABLE (landmark timestamptz, half_life_days double precision, daily_cap 
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT
-        coalesce(max(state.landmark), '2026-01-01 00:00:00+00'), coalesce(max(state.half_life_days), 30),
-        coalesce(max(state.daily_cap), 1000)
-    FROM learning_states AS state WHERE state.collection_id = learning_state.collection;
+        coalesce(state.landmark, '2026-01-01 00:00:00+00'), coalesce(state.half_life_days, 30),
+        coalesce(state.daily_cap, 1000)
+    FROM (SELECT) AS one LEFT JOIN learning_states AS state ON state.collection_id = learning_state.collection;
 END;
 
 -- The sums of the events of some items by context, to the landmark, as the events counted at a moment (infinity: now).

@@ -111,10 +111,6 @@ DECLARE
     shown boolean[];
     added added_feedback[];
     is_crowded boolean;  -- whether an actor may have exceeded the daily cap
-    is_plain boolean;  -- whether all of them count
-    lost feedback[];
-    places tid[];  -- the addresses of those rows
-    are_replaced boolean[];  -- whether the latest verdict counts in all contexts of the lost one
     emptied_collections bigint[];
     emptied_items text[];
 BEGIN
@@ -192,10 +188,10 @@ BEGIN
         RETURNING ctid, collection_id, item_id, subject, actor, reward, weight, contexts, occurred_at, discounted
     )
     SELECT
-        (
-            SELECT array_agg(ROW(stored.*, decay_weight(
+        ARRAY(
+            SELECT ROW(stored.*, decay_weight(
                 least(stored.occurred_at, now()), owner.landmark, owner.half_life_days
-            ))::added_feedback)
+            ))::added_feedback
             FROM stored JOIN collection AS owner ON owner.collection_id = stored.collection_id
         ), EXISTS (
             SELECT
@@ -204,33 +200,27 @@ BEGIN
                 FROM stored AS one WHERE one.actor <> '' GROUP BY one.collection_id, one.actor
             ) AS new
             JOIN collection AS owner ON owner.collection_id = new.collection_id
-            WHERE new.events + (
-                SELECT count(*) FROM (
-                    SELECT FROM feedback AS said
-                    WHERE (said.actor, said.collection_id) <= (new.actor, new.collection_id)
-                        AND (said.actor, said.collection_id, said.received_at)
-                            >= (new.actor, new.collection_id, date_trunc('day', now(), 'UTC')) AND said.actor <> ''
-                    LIMIT owner.daily_cap
-                ) AS earlier
-            ) > owner.daily_cap
+            WHERE new.events > owner.daily_cap OR EXISTS (
+                SELECT FROM feedback AS said
+                WHERE (said.actor, said.collection_id) <= (new.actor, new.collection_id)
+                    AND (said.actor, said.collection_id, said.received_at)
+                        >= (new.actor, new.collection_id, date_trunc('day', now(), 'UTC')) AND said.actor <> ''
+                OFFSET owner.daily_cap - new.events
+            )
         ),
-        bool_and(reason = ''),
-        array_agg(place ORDER BY place) FILTER (WHERE problem IS NOT NULL),
-        array_agg(problem ORDER BY place) FILTER (WHERE problem IS NOT NULL)
-    INTO added, is_crowded, is_plain, refused, problems
-    FROM given;
+        ARRAY(SELECT one.discounted FROM stored AS one WHERE one.discounted <> ''),
+        ARRAY(SELECT one.place FROM given AS one WHERE one.problem IS NOT NULL ORDER BY one.place),
+        ARRAY(SELECT one.problem FROM given AS one WHERE one.problem IS NOT NULL ORDER BY one.place)
+    INTO added, is_crowded, discounted, refused, problems;
 
-    recorded := coalesce(cardinality(added), 0);
-    repeated := cardinality(item_ids) - coalesce(cardinality(refused), 0) - recorded;
+    recorded := cardinality(added);
+    repeated := cardinality(item_ids) - cardinality(refused) - recorded;
     superseding := 0;
     IF recorded = 0 THEN
         RETURN;
     END IF;
     IF is_crowded OR sent_by <> '' THEN
         added := within_caps(added, feedback_keys, sent_by);
-        is_plain := false;
-    END IF;
-    IF NOT is_plain THEN
         discounted := ARRAY(SELECT event.discounted FROM unnest(added) AS event WHERE event.discounted <> '');
     END IF;
 
@@ -254,42 +244,49 @@ BEGIN
 
     -- Only the latest verdict of a subject counts: earlier ones are subtracted. If the latest has no weight, or not all
     -- of the contexts, the last use of an arm may be that of an earlier event, so the item's arms are counted again.
-    SELECT array_agg(rival.verdict), array_agg(rival.ctid), array_agg(rival.latest_replaces)
-    INTO lost, places, are_replaced
-    FROM (
-        SELECT DISTINCT one.collection_id, one.item_id, one.subject
-        FROM unnest(added) AS one WHERE one.subject IS NOT NULL
-    ) AS event
-    CROSS JOIN LATERAL (
+    IF subjects IS NULL OR NOT EXISTS (
         SELECT
-            said AS verdict, said.ctid, first_value(said.weight > 0) OVER latest
-                AND first_value(said.contexts) OVER latest @> said.contexts AS latest_replaces
-        FROM feedback AS said
-        WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
-            AND said.subject = event.subject AND said.superseded_at IS NULL
-        WINDOW latest AS (ORDER BY said.occurred_at DESC, said.feedback_key DESC)
-        ORDER BY said.occurred_at DESC, said.feedback_key DESC
-        OFFSET 1
-    ) AS rival;
-    IF lost IS NULL THEN
+        FROM unnest(added) AS event
+        CROSS JOIN LATERAL (
+            SELECT FROM feedback AS said
+            WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
+                AND said.subject = event.subject AND said.superseded_at IS NULL
+            OFFSET 1
+        ) AS rival
+    )
+    THEN
         RETURN;
     END IF;
-    WITH once AS MATERIALIZED (
-        SELECT event.*, are_replaced[event.ordinality] AS latest_replaces
-        FROM unnest(lost) WITH ORDINALITY AS event
+    WITH lost AS MATERIALIZED (
+        SELECT rival.*
+        FROM (
+            SELECT DISTINCT one.collection_id, one.item_id, one.subject
+            FROM unnest(added) AS one WHERE one.subject IS NOT NULL
+        ) AS event
+        CROSS JOIN LATERAL (
+            SELECT
+                said.*, said.ctid AS row_id, first_value(said.weight > 0) OVER latest
+                    AND first_value(said.contexts) OVER latest @> said.contexts AS latest_replaces
+            FROM feedback AS said
+            WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
+                AND said.subject = event.subject AND said.superseded_at IS NULL
+            WINDOW latest AS (ORDER BY said.occurred_at DESC, said.feedback_key DESC)
+            ORDER BY said.occurred_at DESC, said.feedback_key DESC
+            OFFSET 1
+        ) AS rival
     ), gone AS (
-        UPDATE feedback SET superseded_at = now() WHERE ctid = ANY(places)
+        UPDATE feedback SET superseded_at = now() WHERE ctid = ANY(ARRAY(SELECT lost.row_id FROM lost))
     ), taken AS (
         INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures, uses, raw_successes)
         SELECT
             event.collection_id, event.item_id, bucket.context, -sum(event.share * event.reward),
             -sum(event.share * (1 - event.reward)), -count(*), -count(*) FILTER (WHERE event.reward >= 0.5)
         FROM (
-            SELECT once.*, once.weight * decay_weight(
-                least(once.occurred_at, once.received_at), state.landmark, state.half_life_days
+            SELECT lost.*, lost.weight * decay_weight(
+                least(lost.occurred_at, lost.received_at), state.landmark, state.half_life_days
             ) AS share
-            FROM once CROSS JOIN LATERAL learning_state(once.collection_id) AS state
-            WHERE once.weight > 0 AND once.latest_replaces
+            FROM lost CROSS JOIN LATERAL learning_state(lost.collection_id) AS state
+            WHERE lost.weight > 0 AND lost.latest_replaces
             OFFSET 0
         ) AS event
         CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
@@ -300,11 +297,11 @@ BEGIN
             uses = arm.uses + excluded.uses, raw_successes = arm.raw_successes + excluded.raw_successes
     )
     SELECT
-        count(*) FILTER (WHERE once.received_at <> now()),
-        array_agg(once.collection_id) FILTER (WHERE once.weight > 0 AND NOT once.latest_replaces),
-        array_agg(once.item_id) FILTER (WHERE once.weight > 0 AND NOT once.latest_replaces)
+        count(*) FILTER (WHERE lost.received_at <> now()),
+        array_agg(lost.collection_id) FILTER (WHERE lost.weight > 0 AND NOT lost.latest_replaces),
+        array_agg(lost.item_id) FILTER (WHERE lost.weight > 0 AND NOT lost.latest_replaces)
     INTO superseding, emptied_collections, emptied_items
-    FROM once;
+    FROM lost;
     IF emptied_items IS NOT NULL THEN
         PERFORM recount_arms(one.collection_id, array_agg(DISTINCT one.item_id), 0)
         FROM unnest(emptied_collections, emptied_items) AS one (collection_id, item_id)

@@ -11,8 +11,8 @@ CREATE TABLE feedback (
     actor text DEFAULT '' NOT NULL,
     session text DEFAULT '' NOT NULL,
     kind text NOT NULL,
-    reward double precision NOT NULL CHECK (reward BETWEEN 0 AND 1),
-    weight double precision NOT NULL CHECK (weight BETWEEN 0 AND 1),  -- 0: it does not count (see discounted)
+    reward double precision NOT NULL,
+    weight double precision NOT NULL,  -- 0: it does not count (see discounted)
     given_weight double precision DEFAULT 1 NOT NULL,  -- the weight as given, which counts again after a quarantine
     contexts text[] NOT NULL,  -- the context buckets in which it counts
     note text DEFAULT '' NOT NULL,
@@ -21,7 +21,9 @@ CREATE TABLE feedback (
     superseded_at timestamptz,
     discounted text DEFAULT '' NOT NULL,  -- the reason why it does not count; empty: it counts
     key_id text COLLATE "C" DEFAULT '' NOT NULL,  -- the API key of the request; empty: it needed none
-    CONSTRAINT feedback_pkey PRIMARY KEY (collection_id, item_id, feedback_key)
+    CONSTRAINT feedback_pkey PRIMARY KEY (collection_id, item_id, feedback_key),
+    -- One check for both, because each is read anew from its text for every statement that writes.
+    CHECK (reward BETWEEN 0 AND 1 AND weight BETWEEN 0 AND 1)
 );
 -- The actor comes first and then the collection, because other tenants may have actors of the same name, whose day must
 -- not be read.

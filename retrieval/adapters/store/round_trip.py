@@ -288,8 +288,7 @@ async def rows_of(answers: Sequence[Answer]) -> list[list[Row]]:
     return await aside(lambda: [reader.rows(result) for reader, result in pairs], is_long=True)
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenValue:
+class WrittenValue(NamedTuple):
     """An encoded parameter, with the OID of its type (0: the statement determines it)."""
 
     data: abc.Buffer | None
