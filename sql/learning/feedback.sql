@@ -205,7 +205,7 @@ BEGIN
                 WHERE (said.actor, said.collection_id) <= (new.actor, new.collection_id)
                     AND (said.actor, said.collection_id, said.received_at)
                         >= (new.actor, new.collection_id, date_trunc('day', now(), 'UTC')) AND said.actor <> ''
-                OFFSET owner.daily_cap - new.events
+                OFFSET greatest(owner.daily_cap - new.events, 0)
             )
         ),
         ARRAY(SELECT one.discounted FROM stored AS one WHERE one.discounted <> ''),
