@@ -30,6 +30,8 @@ from tests.support.searching import index_names, walk_request, without_shard
 
 SIZE, DIMENSIONS, INTRINSIC = 1200, 1536, 60
 QUERIES = 12
+FEW = 400
+"""Enough where it does not matter how many rows an index has."""
 
 
 def structured(number: int, seed: int = 0) -> Vectors:
@@ -56,7 +58,7 @@ async def corpus(database_url: str) -> AsyncIterator[Corpus]:
 
 async def keep_outcome(platform: Platform, collection: Collection) -> IndexOutcome:
     """The outcome of keeping the index, which a collection of that size needs."""
-    outcome = await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=SIZE)
+    outcome = await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=FEW)
     await collection.refresh()
     return outcome
 
@@ -169,7 +171,7 @@ async def test_another_tenants_vectors_stay_unseen(corpus: Corpus) -> None:
     own_settings = corpus.platform.settings.changed(tenant="quantised-other")
     async with connect(corpus.platform.database.url, settings=own_settings) as other:
         theirs = await other.collection("theirs", space=stored.space.space, index="quantised")
-        await theirs.add([{"_id": f"their{n}"} for n in range(SIZE)], embeddings=structured(SIZE, seed=8))
+        await theirs.add([{"_id": f"their{n}"} for n in range(FEW)], embeddings=structured(FEW, seed=8))
         assert await keep_outcome(other, theirs) is IndexOutcome.BUILT
         for query in corpus.queries[:4]:
             result = await theirs.search(vector=query, limit=20, legs=["dense"])
@@ -189,7 +191,7 @@ async def small(platform: Platform) -> Collection:
     """A collection that may have either kind, without an index yet."""
     space = EmbeddingSpace(provider="test", model="kinds", dimensions=DIMENSIONS)
     collection = await platform.collection("docs", space=space, index="full")
-    await collection.add([{"_id": str(number)} for number in range(SIZE)], embeddings=structured(SIZE))
+    await collection.add([{"_id": str(number)} for number in range(FEW)], embeddings=structured(FEW))
     return collection
 
 
@@ -197,7 +199,7 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
     platform: Platform, small: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index is replaced by the next job; until then the old one answers."""
-    monkeypatch.setattr("retrieval.services.indexes.index_rows", lambda _: SIZE)
+    monkeypatch.setattr("retrieval.services.indexes.index_rows", lambda _: FEW)
     assert await keep_outcome(platform, small) is IndexOutcome.BUILT
     assert "halfvec_ip_ops" in await definition(platform, small)
     assert not (await small.info()).is_quantised
