@@ -339,6 +339,8 @@ def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -
     deadline = time.monotonic() + SECONDS
     while not any(collection["items"] for collection in program.json("collections")):
         assert time.monotonic() < deadline
+        # It needs the processor more.
+        time.sleep(0.5)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=SECONDS)
     assert (running.returncode, out) == (130, "")

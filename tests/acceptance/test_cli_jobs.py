@@ -155,8 +155,9 @@ def test_a_job_that_a_signal_ends_is_recorded_as_interrupted(program: Program, a
     with psycopg.connect(admin.info.dsn) as holder:
         holder.execute("SELECT FROM retrieval.items WHERE collection_id = %s FOR UPDATE", (collection[0],))
         process = program.start("jobs", "run", "embed")
-        while not program.json("status")[0]["runs"]:
+        while not admin.execute("SELECT FROM retrieval.job_runs WHERE collection_id = %s", (collection[0],)).rowcount:
             assert process.poll() is None
+            time.sleep(LOOKED_AT)
         process.send_signal(number)
         _, errors = process.communicate(timeout=SECONDS)
     assert (process.returncode, errors) == (130, "interrupted; run the same command again to continue\n")

@@ -34,6 +34,9 @@ ITEMS: list[dict[str, Any]] = [
 ]
 
 
+WRITING = {"add_principle", "rate_principle", "add_items", "rate_hit", "store_memory"}
+
+
 @pytest.fixture(scope="module")
 def program(served: Program) -> Program:
     """The program, with a collection of three items."""
@@ -60,8 +63,11 @@ async def client_of(program: Program, *options: str) -> AsyncIterator[Client]:
 
 
 async def test_a_collection_is_searched_with_filters_pages_and_facets(program: Program) -> None:
-    """A hit has its id, title, snippet and score; a note names long texts, and get_items returns them part by part."""
-    async with client_of(program) as client:
+    """A hit has its id, title, snippet and score; a note names long texts. The options choose the tools."""
+    async with client_of(program, "--read-only", "--tools", "collections,memories") as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert names >= {"search_collection", "search_memories"}
+        assert not names & WRITING
         listed = await tool_answer(client, "list_collections")
         assert "tickets" in [collection["name"] for collection in listed.value["collections"]]
         arguments = {"collection": "tickets", "query": "connection or disk"}
@@ -224,14 +230,17 @@ async def test_memories_are_stored_and_remembered(server: str) -> None:
         assert "no relevance is calibrated" in message
 
 
-@pytest.mark.parametrize("options", [("--read-only",), ("--tools", "collections,memories,principles")])
-async def test_reading_creates_no_collection(program: Program, options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("offer", [Offer().read_only(), Offer(groups=EVERY_TOOL)])
+async def test_reading_creates_no_collection(url: str, offer: Offer) -> None:
     """Neither a collection of memories nor of principles, in a tenant that has none; each tool says so."""
-    alone = program.using(RETRIEVAL_TENANT="nobody-yet")
-    async with client_of(alone, *options) as client:
+    with serving_in_thread(url, offer, ServerAddress(port=0), tenant="nobody-yet") as server:
+        await _read_what_is_not_there(server, is_read_only=offer.is_read_only)
+
+
+async def _read_what_is_not_there(server: str, *, is_read_only: bool) -> None:
+    async with Client(server) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
-        writing = {"add_principle", "rate_principle", "add_items", "rate_hit", "store_memory"}
-        assert names & writing == (set() if "--read-only" in options else writing)
+        assert names & WRITING == (set() if is_read_only else WRITING)
         for tool in ("search_memories", "memory_timeline"):
             none = await tool_answer(client, tool, project_id="ops")
             assert (none.value["memories"], none.text) == ([], "Nothing is remembered yet, in any project.")
