@@ -163,12 +163,12 @@ def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str])
             f"the vector of {keys[0]} has {array.shape[1]} dimensions and the embedding space "
             f"{space.name} has {space.dimensions}; embed with that model, or use another collection"
         )
-    finite = np.isfinite(array).all(axis=1)
+    largest: NDArray[np.float64] = np.abs(array).max(axis=1)
+    finite = np.isfinite(largest)
     if not finite.all():
         raise InvalidVectorError(f"the vector of {keys[int(np.argmin(finite))]} holds NaN or infinity")
-    largest: NDArray[np.float64] = np.abs(array).max(axis=1)
     if not largest.all():
         raise InvalidVectorError(f"the vector of {keys[int(np.argmin(largest))]} is zero; it has no direction")
     array = array / largest[:, None]  # so that the squares of huge and tiny numbers neither overflow nor vanish
-    unit: Vectors = (array / np.linalg.norm(array, axis=1, keepdims=True)).astype(np.float32)
+    unit: Vectors = (array / np.sqrt(np.einsum("ij,ij->i", array, array))[:, None]).astype(np.float32)
     return unit
