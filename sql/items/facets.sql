@@ -26,19 +26,18 @@ CREATE FUNCTION facets_of(collection bigint, attributes jsonb, tags text[], kind
 RETURNS uuid[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path FROM CURRENT AS $$
 BEGIN
-    RETURN (
-        SELECT coalesce(array_agg(DISTINCT facet(collection, has.field, element.value)), '{}')
+    RETURN ARRAY(
+        SELECT DISTINCT facet(collection, one.field, one.value)
         FROM (
-            SELECT '.' || alone.key AS field, alone.value FROM jsonb_each(attributes) AS alone
+            -- The path gives the elements of a list, and any other value itself.
+            SELECT '.' || has.key AS field, jsonb_path_query(has.value, '$[*]') AS value FROM jsonb_each(attributes) AS has
             UNION ALL
-            SELECT own.field, own.value
-            FROM (VALUES ('tags', to_jsonb(tags)), ('kind', to_jsonb(kind)), ('status', to_jsonb(status)))
-                AS own (field, value)
-        ) AS has
-        CROSS JOIN LATERAL jsonb_array_elements(
-            CASE jsonb_typeof(has.value) WHEN 'array' THEN has.value ELSE jsonb_build_array(has.value) END
-        ) AS element
-        WHERE jsonb_typeof(element.value) IN ('string', 'number', 'boolean')
+            SELECT 'tags', to_jsonb(unnest(tags))
+            UNION ALL
+            VALUES ('kind', to_jsonb(kind)), ('status', to_jsonb(status))
+        ) AS one
+        WHERE jsonb_typeof(one.value) IN ('string', 'number', 'boolean')
+        ORDER BY 1
     );
 END
 $$;
