@@ -41,12 +41,11 @@ $$;
 CREATE OR REPLACE FUNCTION are_windowed(collection bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 BEGIN
-    PERFORM FROM collections AS owner WHERE owner.collection_id = collection AND owner.neighbours IS NOT NULL;
-    IF NOT FOUND THEN
-        PERFORM FROM collection_statistics AS total
-        WHERE total.collection_id = collection AND total.windowing_after IS NOT NULL;
-    END IF;
-    RETURN FOUND;
+    RETURN EXISTS (
+        SELECT FROM collections AS owner LEFT JOIN collection_statistics AS total ON total.collection_id = collection
+        WHERE owner.collection_id = collection
+            AND (owner.neighbours IS NOT NULL OR total.windowing_after IS NOT NULL)
+    );
 END
 $$;
 
@@ -218,20 +217,27 @@ $$;
 CREATE OR REPLACE FUNCTION know_attributes(collection bigint, ids text[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
+    names text[];
+    kinds text[];
     news bigint;
 BEGIN
     -- Known attributes are not written: all writers of a collection would wait for their locks.
-    INSERT INTO collection_attributes AS known (collection_id, name, types)
-    SELECT collection, entry.key, array_agg(DISTINCT jsonb_typeof(entry.value) ORDER BY jsonb_typeof(entry.value))
+    SELECT array_agg(entry.key), array_agg(jsonb_typeof(entry.value)) INTO names, kinds
     FROM items AS item CROSS JOIN LATERAL jsonb_each(item.attributes) AS entry
     WHERE item.collection_id = collection AND item.item_id = ANY (ids)
         AND NOT EXISTS (
             SELECT FROM collection_attributes AS seen
             WHERE seen.collection_id = collection AND seen.name = entry.key COLLATE "C"
                 AND jsonb_typeof(entry.value) = ANY (seen.types)
-        )
-    GROUP BY entry.key
-    ORDER BY entry.key COLLATE "C"
+        );
+    IF names IS NULL THEN
+        RETURN 0;
+    END IF;
+    INSERT INTO collection_attributes AS known (collection_id, name, types)
+    SELECT collection, fresh.name, array_agg(DISTINCT fresh.type ORDER BY fresh.type)
+    FROM unnest(names, kinds) AS fresh (name, type)
+    GROUP BY fresh.name
+    ORDER BY fresh.name COLLATE "C"
     ON CONFLICT (collection_id, name) DO UPDATE SET
         types = (SELECT array_agg(DISTINCT one ORDER BY one) FROM unnest(known.types || excluded.types) AS one)
     WHERE NOT known.types @> excluded.types;
@@ -280,7 +286,6 @@ BEGIN
     IF removed = 0 THEN
         RETURN;
     END IF;
-    -- First removed from the statistics, which count the rows of item_terms.
     PERFORM index_terms(collection, held, are_gone => true);
     DELETE FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (held);
     drift := settle_statistics(collection, cardinality(held));
