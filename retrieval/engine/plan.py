@@ -265,7 +265,7 @@ def account(collection: StoredCollection, leg_results: LegResults, *, is_filtere
         few = "1 item is" if documents == 1 else f"{documents} items are"
         return documents, f"no HNSW index: {few} few enough to compare all"
     if index.effort_10 > MAX_EFFORT:
-        return documents, "no effort of the HNSW index finds 99 % of the nearest: all vectors were compared; split it"
+        return documents, "no cheaper walk of the HNSW index finds 99 % of the nearest: all vectors were compared"
     return documents, "the limit is so high that comparing all vectors is safer than walking the HNSW index"
 
 

@@ -30,6 +30,7 @@ from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.recall import keep_sample
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidFilterError, PoolExhaustedError, RetrievalError
+from retrieval.domain.items.embedding import Vector
 from retrieval.domain.observer import Observer
 from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.search.filters import as_mapping, parse_where
@@ -368,19 +369,28 @@ class Sampler:
     chance: random.Random
     waiting: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def offer(self, request: CandidateRequest, query: Query, leg_results: LegResults) -> None:
-        """Store the search as a sample, with probability ``rate``, unless it compared every vector (recall 1)."""
-        if leg_results.path is not Path.APPROXIMATE or query.vector is None or self.chance.random() >= self.rate:
-            return
-        if len(self.waiting) >= MOST_SAMPLES_WAITING:
-            return
+    def offer(self, searched: Sequence[tuple[CandidateRequest, Query, LegResults]]) -> None:
+        """Store each search as a sample, with probability ``rate``, unless it compared every vector (recall 1).
+
+        If more are drawn than may wait, each of them is as likely to be stored.
+        """
+        drawn = [
+            (request, query.vector)
+            for request, query, leg_results in searched
+            if leg_results.path is Path.APPROXIMATE and query.vector is not None and self.chance.random() < self.rate
+        ]
+        free = max(MOST_SAMPLES_WAITING - len(self.waiting), 0)
+        for request, vector in self.chance.sample(drawn, min(len(drawn), free)):
+            self._keep(request, vector)
+
+    def _keep(self, request: CandidateRequest, vector: Vector) -> None:
         try:
             condition = None if request.condition is None else as_mapping(request.condition)
             parse_where(condition)
         except (ValueError, InvalidFilterError):  # a filter on the text itself, or nested too deeply
             return
         place, space_id = CollectionPlace(self.database, self.tenant_id, request.collection_id), request.space_id
-        kept = keep_sample(place, space_id, vector=query.vector, condition_json=condition, limit=request.depth)
+        kept = keep_sample(place, space_id, vector=vector, condition_json=condition, limit=request.depth)
         task = in_background(kept)
         self.waiting.add(task)
         task.add_done_callback(self._done)

@@ -357,8 +357,7 @@ class Searcher:
             for search, leg_results in zip(searches, each, strict=True):
                 search.leg_results = leg_results
         if self.sampler is not None:
-            for search in searches:
-                self.sampler.offer(search.plan.request, search.query, search.leg_results)
+            self.sampler.offer([(search.plan.request, search.query, search.leg_results) for search in searches])
 
     async def _add_signals(self, searches: Sequence[RunningSearch]) -> None:
         """Leave out expired candidates, and add the signals of the profile, which all searches share."""

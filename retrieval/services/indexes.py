@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import chain, zip_longest
-from statistics import fmean, median
+from statistics import fmean, median, median_low
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,8 @@ LEAST_SAMPLES = 10
 RECALL_WANTED = 0.995
 """Above the promise (0.99), because queries that were not measured must reach it too."""
 
-_EFFORTS = (50, 70, 100, 140, 200, 300, 450, 700, MAX_EFFORT)
+_USUAL = 50
+_EFFORTS = (_USUAL, 70, 100, 140, 200, 300, 450, 700, MAX_EFFORT)
 _EFFORTS_OF_PARTS = (15, 20, 30, *_EFFORTS)
 """Each part has to find its share of the nearest alone."""
 _AWAY = 1.0
@@ -59,6 +60,13 @@ _QUERIES = {10: 64, 100: 24, 200: 24}
 _SOURCES = 500
 """The number of queries whose walk must also find the item that they are made from, or one that is as near. A walk that
 ends in a wrong neighbourhood misses the whole page: so rarely that the queries with a known page do not show it."""
+_COPIES, _COPY_SHARE, _COPY_EFFORT = 24, 0.05, 100
+"""The number of items whose copies are counted; the greatest distance of a copy, as a share of the mean distance; the
+effort for each copy. A walk continues from as many of the nearest as its effort, and copies crowd out other items: so
+each copy needs the effort again, and more than the usual one for queries that are farther away than ``_AWAY``."""
+ROWS_OF_EFFORT = 48
+"""Comparing all vectors replaces a walk with more than a unit of effort for this many of them: it takes at most 2.5
+times as long, and misses none. The usual effort is kept at any size."""
 _ROUNDED = 1e-3
 """The most by which half precision changes a score."""
 _ORPHAN_CHECKS, _ORPHAN_PAUSE = 50, 0.1
@@ -81,6 +89,11 @@ class _Index:
     @property
     def names(self) -> list[str]:
         return self.form.names(self.space.space_id, self.at.collection_id)
+
+    @property
+    def worthwhile(self) -> float:
+        """The greatest effort with which a walk is cheaper than comparing all vectors, or the usual one."""
+        return max(self.collection.documents / (ROWS_OF_EFFORT * self.form.parts), _USUAL)
 
     async def existing(self) -> dict[str, IndexStatus]:
         """The collection's indexes in the space, of every form, by name."""
@@ -150,7 +163,7 @@ async def _measured(index: _Index, sample: Sequence[tuple[str, Vector]], numbers
     queries = _queries(list(texts.values()), np.random.default_rng(0))
     sources = [[float(query @ vector) - _ROUNDED] for query, vector in zip(queries, chosen.values(), strict=True)]
     truth = await index.nearest(queries[: _QUERIES[10]], index.request(Path.EXACT, depth=max(_QUERIES)))
-    efforts: list[int] = [0]
+    efforts: list[int] = [await _effort_of_copies(index, [vector for _, vector in sample])]
     recalls: list[float] = []
     for depth, number in _QUERIES.items():
         true = [scores[:depth] for scores in truth[:number]]
@@ -179,17 +192,27 @@ def _queries(vectors: Sequence[Vector], chance: np.random.Generator) -> list[Vec
     return [(vector / np.linalg.norm(vector)).astype(np.float32) for vector in moved]
 
 
+async def _effort_of_copies(index: _Index, sample: Sequence[Vector]) -> int:
+    """The effort that the copies of a typical item need; 0 if it has none."""
+    near = (1 - float(np.square(np.mean(sample, axis=0)).sum())) * _COPY_SHARE
+    nearest = await index.nearest(sample[:_COPIES], index.request(Path.EXACT, depth=MAX_EFFORT // _COPY_EFFORT))
+    number = median_low([sum(1 - score <= near for score in scores) for scores in nearest])
+    return math.ceil(number * _COPY_EFFORT / index.form.parts) if number > 1 else 0
+
+
 async def _effort(
     index: _Index, queries: Sequence[Vector], truth: _Scores, sources: _Scores, *, least: int
 ) -> tuple[int, float]:
     """The least effort that finds enough of the nearest, and its recall; beyond the maximum where no effort does.
 
-    Where no effort reaches the wanted recall, the least effort that keeps the promised recall is taken.
+    Where no effort reaches the wanted recall, the least effort that keeps the promised recall is taken. With
+    ``sources``, that is for ten hits, a walk must also be cheaper than comparing all vectors.
     """
-    recall = 0.0
+    recall = 1.0
     depth, acceptable = max(map(len, truth), default=0), None
     efforts = _EFFORTS if index.form.parts == 1 or index.form.is_quantised else _EFFORTS_OF_PARTS
-    for effort in (effort for effort in efforts if effort >= least):
+    most = MAX_EFFORT if index.form.is_quantised or not sources else index.worthwhile
+    for effort in (effort for effort in efforts if least <= effort <= most):
         request = index.request(Path.APPROXIMATE, depth=depth, effort=effort)
         recall = await _recall(index, queries, truth, request)
         if recall >= RECALL_PROMISED and sources:

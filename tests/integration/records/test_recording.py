@@ -34,6 +34,7 @@ from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
 from retrieval.engine import recorder as sampling
 from retrieval.engine.record import AnsweredSearch
+from retrieval.engine.recorder import MOST_SAMPLES_WAITING
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.services.indexes import IndexOutcome, keep_index
@@ -368,6 +369,17 @@ async def test_searches_that_walked_an_index_are_kept_at_the_rate(database_url: 
     samples = await _samples(database_url, settings)
     assert [(leg.limit, leg.condition) for leg in samples] == [(5, None)]
     assert samples[0].vector == pytest.approx(VECTORS[0] / np.linalg.norm(VECTORS[0]), abs=1e-3)
+
+
+async def test_any_search_of_a_batch_may_be_kept(database_url: str, settings: Settings) -> None:
+    """More are drawn than are stored at the same time; those are not always the first."""
+    async with connect(database_url, settings=settings.changed(recall_sample_rate=1)) as platform:
+        collection = await _indexed(platform)
+        await collection.search_each([""] * 40, vectors=list(VECTORS), legs=["dense"], limit=5)
+    directions = VECTORS / np.linalg.norm(VECTORS, axis=1, keepdims=True)
+    kept = {int(np.argmax(directions @ sample.vector)) for sample in await _samples(database_url, settings)}
+    assert len(kept) == MOST_SAMPLES_WAITING
+    assert max(kept) >= MOST_SAMPLES_WAITING
 
 
 async def test_at_rate_zero_nothing_is_kept(database_url: str, settings: Settings) -> None:

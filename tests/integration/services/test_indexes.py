@@ -121,6 +121,7 @@ async def test_a_search_finds_the_nearest_of_items_with_neighbours(
 ) -> None:
     """A query is farther away from all items of a sequence than they are from each other."""
     monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 1000)
+    monkeypatch.setattr(indexes, "ROWS_OF_EFFORT", 1)
     size, dimensions, neighbours = 4000, 256, Neighbours(sequence="talk", order="turn", before=8, after=0)
     talks = await platform.collection("talks", space=replace(SPACE, dimensions=dimensions), neighbours=neighbours)
     chance = np.random.default_rng(2)
@@ -136,26 +137,30 @@ async def test_a_search_finds_the_nearest_of_items_with_neighbours(
     assert np.mean(found) > 0.98
 
 
+@pytest.mark.parametrize("is_small", [False, True])
 async def test_a_search_finds_the_nearest_of_items_that_are_nearer_to_each_other_than_to_it(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, *, is_small: bool
 ) -> None:
-    """A walk towards such a query may end among the wrong items, and then misses the whole page."""
+    """A walk may end among the wrong items, and then misses the whole page; few vectors are compared instead."""
     monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 1000)
+    if not is_small:
+        monkeypatch.setattr(indexes, "ROWS_OF_EFFORT", 1)
     size, dimensions, number = 4000, 128, 300
     chance = np.random.default_rng(1)
 
     def directions(number: int) -> NDArray[np.float64]:
         return as_unit(chance.normal(size=(number, dimensions)))
 
-    vectors = as_unit(directions(100)[np.arange(size) % 100] + 0.1 * directions(size))
-    groups = await platform.collection("groups", space=replace(SPACE, dimensions=dimensions))
-    await groups.add([{"_id": str(place)} for place in range(size)], embeddings=vectors)
-    queries = as_unit(vectors[chance.integers(size, size=number)] + directions(number))
-    results = await groups.search_each([""] * number, vectors=list(queries), legs=["dense"])
-    assert {result.path for result in results} == {Path.APPROXIMATE}
+    vectors = as_unit(directions(400)[np.arange(size) % 400] + 0.1 * directions(size))
+    copies = await platform.collection("copies", space=replace(SPACE, dimensions=dimensions))
+    await copies.add([{"_id": str(place)} for place in range(size)], embeddings=vectors)
+    queries = as_unit(vectors[chance.integers(size, size=number)] + 3 * directions(number))
+    results = await copies.search_each([""] * number, vectors=list(queries), legs=["dense"])
+    assert {result.path for result in results} == {Path.EXACT if is_small else Path.APPROXIMATE}
+    assert not is_small or "all vectors were compared" in results[0].why
     tenth = np.sort(queries @ vectors.T)[:, -10]
     found = [hit.score >= last - 1e-3 for last, result in zip(tenth, results, strict=True) for hit in result]
-    assert np.mean(found) > 0.98
+    assert np.mean(found) > 0.99
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])

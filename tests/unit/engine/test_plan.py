@@ -492,7 +492,7 @@ def _candidates(path: Path, weighed: int, *, fell_short: bool = False) -> LegRes
             _candidates(Path.EXACT, 1000),
             False,
             50_000,
-            "no effort of the HNSW index finds 99 % of the nearest: all vectors were compared; split it",
+            "no cheaper walk of the HNSW index finds 99 % of the nearest: all vectors were compared",
         ),
     ],
 )

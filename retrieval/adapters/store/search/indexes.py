@@ -20,7 +20,7 @@ from retrieval.adapters.store.search.vectors import for_table, table_of
 _log = logging.getLogger(__name__)
 
 BEYOND = MAX_EFFORT + 1
-"""The effort of an index that no effort helps: every search compares all vectors."""
+"""The effort of an index whose walks find too little or cost too much: every search compares all vectors."""
 
 _FAILED = """
     SELECT c.relname::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
