@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ LEAST_NUMBER = 1e-9
 RATING, OUTCOME = "rating", "outcome"
 """The kinds of a verdict on an item, and of the outcome of a whole task, spread over the items it used."""
 
-_NAMESPACE = UUID("3c0d6a5e-6f0b-5f43-9d0c-7f1f3a5f4b61").bytes
+_NAMESPACE = UUID("3c0d6a5e-6f0b-5f43-9d0c-7f1f3a5f4b61")
 
 
 @checks.checks_argument_names
@@ -130,7 +131,7 @@ class Feedback:
         if not self.actor and not self.session:
             return None
         context = Context() if is_of_session else self.context or Context()
-        return _derive_key("direct", self.item_id, self.actor, self.session, self.kind, *context.buckets())
+        return _derive_key("direct", self.item_id, list(context.buckets()), self.actor, self.session, self.kind)
 
     @property
     def own_key(self) -> UUID | None:
@@ -145,8 +146,8 @@ class Feedback:
             return _derive_key("key", self.key)
         if subject is None:
             return None
-        when = "" if self.at is None else self.at.astimezone(UTC).isoformat()
-        return _derive_key("event", subject.hex, str(self.reward), str(self.weight), when)
+        when = None if self.at is None else self.at.astimezone(UTC).isoformat()
+        return _derive_key("event", str(subject), self.reward, self.weight, when)
 
     def named(self) -> str:
         """The event in a message."""
@@ -203,9 +204,9 @@ def check_not_ahead(event: Feedback, now: datetime) -> None:
         )
 
 
-def _derive_key(*parts: str) -> UUID:
-    # As uuid5, in a third of the time. No part contains NUL.
-    digest = sha1(_NAMESPACE + "\0".join(parts).encode(), usedforsecurity=False).digest()
+def _derive_key(*parts: object) -> UUID:
+    # The same as uuid5, in half the time.
+    digest = sha1(_NAMESPACE.bytes + json.dumps(parts).encode(), usedforsecurity=False).digest()
     return UUID(bytes=digest[:16], version=5)
 
 
