@@ -322,9 +322,12 @@ def facet(collection_id: int, field: str, value: Scalar) -> str:
 
 
 def _json(value: Scalar) -> str:
-    """The value as the database writes JSON."""
+    """The value as the database writes JSON, whatever the caller's decimal context."""
     if isinstance(value, float):
-        return format(Decimal(repr(value)).normalize() + 0, "f")  # -0 becomes 0
+        # A subclass, such as NumPy's float64, has a text of its own.
+        text = format(Decimal(float.__repr__(value)), "f")
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+        return "0" if text == "-0" else text
     return json.dumps(value, ensure_ascii=False)
 
 

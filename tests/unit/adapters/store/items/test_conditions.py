@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Context, Inexact, localcontext
+from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from hypothesis import given
@@ -11,6 +15,7 @@ from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled, compiled
+from retrieval.adapters.store.items.composed import facet
 from retrieval.adapters.store.items.conditions import condition
 from retrieval.adapters.store.tables import items
 from retrieval.domain.search.filters import parse_where
@@ -79,3 +84,13 @@ def test_none_of_nothing_finds_nothing(where: dict[str, Any]) -> None:
 def test_all_of_nothing_is_everything() -> None:
     """An empty list of demands is a filter that every item passes."""
     assert "WHERE true" in sql_of({"and": []}).text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12345.678, "12345.678"), (np.float64(0.1), "0.1"), (1e22, "1" + 22 * "0"), (-0.0, "0")]
+)
+def test_a_facet_depends_on_no_setting_and_type_of_the_caller(value: float, text: str) -> None:
+    """Programs that compute with money set the precision of decimal numbers; NumPy's numbers are floats too."""
+    expected = UUID(bytes=sha256(f"7 {text} .price".encode()).digest()[:16])
+    with localcontext(Context(prec=3, traps=[Inexact])):
+        assert facet(7, ".price", value) == str(expected)
