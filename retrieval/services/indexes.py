@@ -64,9 +64,9 @@ _COPIES, _COPY_SHARE, _COPY_EFFORT = 24, 0.05, 100
 """The number of items whose copies are counted; the greatest distance of a copy, as a share of the mean distance; the
 effort for each copy. A walk continues from as many of the nearest as its effort, and copies crowd out other items: so
 each copy needs the effort again, and more than the usual one for queries that are farther away than ``_AWAY``."""
-ROWS_OF_EFFORT = 48
-"""Comparing all vectors replaces a walk with more than a unit of effort for this many of them: it takes at most 2.5
-times as long, and misses none. The usual effort is kept at any size."""
+ROWS_OF_EFFORT = 16
+"""Comparing all vectors replaces a walk with more than a unit of effort for this many of them: it takes about as long,
+and misses none. The usual effort is kept at any size."""
 _ROUNDED = 1e-3
 """The most by which half precision changes a score."""
 _ORPHAN_CHECKS, _ORPHAN_PAUSE = 50, 0.1
