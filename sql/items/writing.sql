@@ -286,6 +286,7 @@ BEGIN
     IF removed = 0 THEN
         RETURN;
     END IF;
+    -- First removed from the statistics, which count the rows of item_terms.
     PERFORM index_terms(collection, held, are_gone => true);
     DELETE FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (held);
     drift := settle_statistics(collection, cardinality(held));

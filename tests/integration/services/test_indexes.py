@@ -121,7 +121,6 @@ async def test_a_search_finds_the_nearest_of_items_with_neighbours(
 ) -> None:
     """A query is farther away from all items of a sequence than they are from each other."""
     monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 1000)
-    monkeypatch.setattr(indexes, "ROWS_OF_EFFORT", 1)
     size, dimensions, neighbours = 4000, 256, Neighbours(sequence="talk", order="turn", before=8, after=0)
     talks = await platform.collection("talks", space=replace(SPACE, dimensions=dimensions), neighbours=neighbours)
     chance = np.random.default_rng(2)
