@@ -15,7 +15,6 @@ import numpy as np
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.items.memories import read_expiries
 from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import LegResults
@@ -327,23 +326,14 @@ def hits(
     slots = {placed.item_id: (placed.slot, placed.propensity) for placed in slate}
     shown = []
     for rank, (item_id, score, contributions) in enumerate(ranked, 1):
-        values = dict(zip(HIT_COLUMNS, columns[item_id], strict=True))
-        values["tags"] = tuple(values["tags"])
         slot, propensity = slots.get(item_id, _BY_SCORE)
-        shown.append(
-            Hit(
-                item_id=item_id,
-                score=score,
-                rank=rank,
-                relevance=relevance.get(item_id),
-                slot=slot,
-                propensity=propensity,
-                explanation=Explanation(fused_by, contributions),
-                **values,
-            )
-        )
+        explanation = Explanation(fused_by, contributions)
+        place = (score, rank, relevance.get(item_id), slot, propensity, _NO_SNIPPET, explanation)
+        shown.append(Hit.of_values((item_id, *columns[item_id], *place)))
     return tuple(shown)
 
+
+_NO_SNIPPET = None
 
 _BY_SCORE = (Slot.EXPLOIT, 1.0)
 """Slot and propensity of a hit whose place follows from its score alone."""

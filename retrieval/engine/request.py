@@ -302,7 +302,7 @@ def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
         wide = vector.astype(np.float64)  # in which no length overflows
         length = math.sqrt(wide.dot(wide))
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
-            unit: Vector = vector / np.float32(length)
+            unit: Vector = vector / length
             return unit
     row: Vector = checked_vectors([vector], space, ["the query"])[0]
     return row

@@ -42,9 +42,12 @@ def _beginning(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PublicNames(Serializable):
-    """The fields of an item, which a hit has too, and their public names ``id``, ``text`` and ``metadata``."""
+    """The fields of an item, which a hit has too, and their public names ``id``, ``text`` and ``metadata``.
+
+    Without slots, so that one assignment gives a stored item or a hit all of its fields.
+    """
 
     serialized_names = MappingProxyType({"item_id": "id", "body": "text", "attributes": "metadata"})
 
@@ -63,6 +66,13 @@ class PublicNames(Serializable):
     """The origin of the item: a system, a file, a person."""
     occurred_at: datetime | None = None
     """The time when the thing happened (event time); always with a time zone."""
+
+    @classmethod
+    def _with(cls, values: dict[str, Any]) -> Self:
+        """The object whose fields have these values, unchecked. It keeps the dictionary."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "__dict__", values)
+        return made
 
     def __repr__(self) -> str:
         return self._short()
@@ -95,7 +105,7 @@ class PublicNames(Serializable):
 
 
 @checks_argument_names
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Item(PublicNames):
     """One retrievable thing.
 
@@ -121,12 +131,9 @@ class Item(PublicNames):
     @classmethod
     def as_stored(cls, *, item_id: str, tags: Sequence[str] = (), **fields: Any) -> Self:
         """The item as a database holds it, without checks: it may be older than the checks."""
-        item = object.__new__(cls)
         attributes = MappingProxyType(dict(fields.pop("attributes", _EMPTY)))
         checked = {"item_id": item_id, "tags": tuple(tags), "attributes": attributes}
-        for name, value in {**_BLANK, **fields, **checked}.items():
-            object.__setattr__(item, name, value)
-        return item
+        return cls._with({**_BLANK, **fields, **checked})
 
     def changed(self, **fields: Any) -> Self:
         """The item with these fields replaced; the caller has checked them."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Self, overload
 from uuid import UUID
 
 from retrieval.domain.errors import InvalidRequestError
@@ -79,7 +79,7 @@ _REPR_HITS = 10
 """The hits of an answer that its ``repr`` shows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Hit(PublicNames):
     """An item that a search returned."""
 
@@ -97,6 +97,13 @@ class Hit(PublicNames):
     """The part of its text that the query is about; None: not requested."""
     explanation: Explanation
 
+    @classmethod
+    def of_values(cls, values: Iterable[Any]) -> Self:
+        """The hit whose fields have these values, in the fields' order: much faster than naming each of them."""
+        found = dict(zip(_FIELDS, values, strict=True))
+        found["tags"] = tuple(found["tags"])
+        return cls._with(found)
+
     @property
     def item(self) -> Item:
         """The item as it was found, such as for ``add`` to another collection."""
@@ -108,6 +115,9 @@ class Hit(PublicNames):
 
     def _repr_html_(self) -> str:
         return _hits_html([self], "")
+
+
+_FIELDS = tuple(each.name for each in fields(Hit))
 
 
 class Path(StrEnum):

@@ -138,7 +138,7 @@ class _Statement:
     request: CandidateRequest
     text: str
     values: Mapping[str, Any]
-    """The request's values; the filter's are the same objects for all queries."""
+    """The values of all parameters, but for the query's; the filter's are the same objects for all queries."""
     settings: Mapping[str, str]
     keep: int
     needs_question_only: bool
@@ -146,11 +146,11 @@ class _Statement:
 
     def bind(self, query: Query) -> Compiled:
         """The statement with the query's values."""
-        values = {
-            **self.values,
-            "query": query.words,
-            "prefixes": texts(query.prefixes) if query.prefixes else _NO_TEXTS,
-        }
+        values = {**self.values}
+        if "query" in values:
+            values["query"] = query.words
+        if query.prefixes:
+            values["prefixes"] = texts(query.prefixes)
         if query.vector is not None:
             values["vector"] = half_vector(query.vector)
         if not self.needs_question_only:
@@ -176,6 +176,7 @@ def _prepare(request: CandidateRequest) -> _Statement:
         **statement.parameters,
         "depth": request.depth,
         "few": request.few,
+        "prefixes": _NO_TEXTS,
         **words_values(request),
         "enough": request.least_depth,
         **walk_values(request),
@@ -184,7 +185,7 @@ def _prepare(request: CandidateRequest) -> _Statement:
     prepared = _Statement(
         request=request,
         text=statement.text,
-        values=values,
+        values={name: value for name, value in values.items() if f"%({name})s" in statement.text},
         settings=settings(request),
         # The plan for a small collection is replaced once the collection has four times the items.
         keep=request.documents.bit_length() // 2,
