@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from struct import Struct, pack
 
 from psycopg.abc import Buffer
@@ -83,13 +82,8 @@ def half_vectors(vectors: Iterable[Vector | None]) -> HalfVectors:
 
 def array_of(element: int, values: Sequence[bytes | None]) -> bytes:
     """An array with one dimension; None is NULL. ``element``: the OID of its elements' type."""
-    present = [value for value in values if value is not None]
-    if len(present) < len(values):
-        parts = [NULL if value is None else _INT4.pack(len(value)) + value for value in values]
-        return array_head(element, (len(values),), has_null=True) + b"".join(parts)
-    # Without a Python loop, because there may be hundreds of values.
-    sized = zip(map(_INT4.pack, map(len, present)), present, strict=True)
-    return array_head(element, (len(values),)) + b"".join(chain.from_iterable(sized))
+    elements = [NULL if value is None else _INT4.pack(len(value)) + value for value in values]
+    return array_head(element, (len(values),), has_null=None in values) + b"".join(elements)
 
 
 @lru_cache(maxsize=256)
