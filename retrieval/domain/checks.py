@@ -112,7 +112,7 @@ def checked_texts(name: str, value: object, example: str) -> list[str]:
     texts = checked_list(name, value, example)
     for text in texts:
         if not isinstance(text, str):
-            raise InvalidRequestError(f"{name} are texts such as {example}, not {shown_line(repr(text), 80)}")
+            raise InvalidRequestError(f"{name} are texts such as {example}, not {shown_line(written(text))}")
     return texts
 
 
@@ -515,7 +515,7 @@ def _checking(call: Callable[_Arguments, _Answer], types: Mapping[str, Any]) -> 
                 if types[name] is bool:
                     check_flags(**{name: value})
                 hint = "; give a vector as vector=" if name == "query" and "vector" in call.__annotations__ else ""
-                raise InvalidRequestError(f"{name} is {shown_line(repr(value), 80)}; it must be a text{hint}")
+                raise InvalidRequestError(f"{name} is {shown_line(written(value))}; it must be a text{hint}")
         try:
             return call(*given, **named)
         except TypeError:
@@ -574,6 +574,8 @@ def refusal_of(entry: Mapping[str, Any]) -> str:
     }
     if kind == "missing":
         return "is missing; it is needed"
+    if kind == "int_parsing_size" or (kind == "float_type" and is_whole(entry.get("input"))):
+        return "is too large a number"
     if kind in _OF_LENGTH:
         bound, name, counted = _OF_LENGTH[kind]
         return f"must have {bound} {bounds[name]} {counted}{'s' * (bounds[name] != 1)}"
