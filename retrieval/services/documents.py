@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -52,6 +53,8 @@ _READING = 1
 
 _BATCH_FILES = 64
 _BATCH_CHUNKS = 500
+_BATCH_SECONDS = 3.0
+"""A batch also ends when its files took this long to read, because the progress advances after a batch."""
 _PAGE = 10_000
 _MOST_LISTED = 1000
 """The most names that a report lists."""
@@ -577,10 +580,10 @@ def _removed_ids(
 
 
 def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]) -> list[_ReadDocument]:
-    batch, chunks = [], 0
+    batch, chunks, until = [], 0, time.monotonic() + _BATCH_SECONDS
     for source in islice(sources, _BATCH_FILES):
         batch.append(document := reading.read(source))
         chunks += len(document.items or ())
-        if chunks >= _BATCH_CHUNKS:
+        if chunks >= _BATCH_CHUNKS or time.monotonic() >= until:
             break
     return batch
