@@ -112,7 +112,7 @@ def checked_texts(name: str, value: object, example: str) -> list[str]:
     texts = checked_list(name, value, example)
     for text in texts:
         if not isinstance(text, str):
-            raise InvalidRequestError(f"{name} are texts such as {example}, not {shown_line(repr(text), 80)}")
+            raise InvalidRequestError(f"{name} are texts such as {example}, not {shown_line(written(text))}")
     return texts
 
 
@@ -251,6 +251,23 @@ def text_fault(text: str, *, is_line: bool = False) -> str | None:
         return None
     refused = next((match for match in re.finditer(_RULE, text) if match[1]), None)
     return None if refused is None else _character_at(text, refused.start())
+
+
+MAX_NAME_BYTES = 512
+
+
+def check_name(whose: str, name: object) -> None:
+    """Raise ``InvalidRequestError`` for a name that a collection or a tenant cannot have; ``whose``: for the message.
+
+    It has 1 to 512 bytes in UTF-8, on one line, without characters that people do not see: two names that look the same
+    would be two collections.
+    """
+    if not isinstance(name, str) or not 0 < len(name.encode(errors="replace")) <= MAX_NAME_BYTES:
+        raise InvalidRequestError(f"{whose} name has 1 to {MAX_NAME_BYTES} bytes, and is not {written(name)}")
+    if not is_unicode(name):
+        raise InvalidRequestError(f"{whose} name holds {NO_UTF8}")
+    if fault := text_fault(name, is_line=True):
+        raise InvalidRequestError(f"{whose} name holds {fault}; leave it out")
 
 
 def clean_text(text: str, *, is_line: bool = False) -> str:
@@ -498,7 +515,7 @@ def _checking(call: Callable[_Arguments, _Answer], types: Mapping[str, Any]) -> 
                 if types[name] is bool:
                     check_flags(**{name: value})
                 hint = "; give a vector as vector=" if name == "query" and "vector" in call.__annotations__ else ""
-                raise InvalidRequestError(f"{name} is {shown_line(repr(value), 80)}; it must be a text{hint}")
+                raise InvalidRequestError(f"{name} is {shown_line(written(value))}; it must be a text{hint}")
         try:
             return call(*given, **named)
         except TypeError:
@@ -557,6 +574,8 @@ def refusal_of(entry: Mapping[str, Any]) -> str:
     }
     if kind == "missing":
         return "is missing; it is needed"
+    if kind == "int_parsing_size" or (kind == "float_type" and is_whole(entry.get("input"))):
+        return "is too large a number"
     if kind in _OF_LENGTH:
         bound, name, counted = _OF_LENGTH[kind]
         return f"must have {bound} {bounds[name]} {counted}{'s' * (bounds[name] != 1)}"

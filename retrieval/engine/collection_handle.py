@@ -18,7 +18,7 @@ from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_collection
 from retrieval.adapters.store.items.listing import existing_attributes
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.checks import is_finite
+from retrieval.domain.checks import is_finite, written
 from retrieval.domain.errors import (
     DatabaseError,
     InvalidRequestError,
@@ -137,7 +137,7 @@ class CollectionHandle:
         if not older_than_seconds:
             return await self._read_again()
         if older_than_seconds is not FRESH_SECONDS and not is_finite(older_than_seconds):
-            raise InvalidRequestError(f"older_than_seconds is {older_than_seconds!r:.80}; it must be a number")
+            raise InvalidRequestError(f"older_than_seconds is {written(older_than_seconds)}; it must be a number")
         if not self._is_fresh(older_than_seconds) and self._reading is not None:
             # Of many simultaneous calls that find the state outdated, one reads it for all.
             await self._reading.wait()

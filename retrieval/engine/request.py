@@ -37,11 +37,11 @@ def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
     if isinstance(item_ids, str):
         item_ids = [item_ids]
     if not isinstance(item_ids, Sequence):
-        raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
+        raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {checks.written(item_ids)}")
     for item_id in item_ids:
         if not checks.is_storable(item_id):
             raise InvalidRequestError(
-                f"{item_id!r:.80} is not an item id; ids are texts without NUL or half of a surrogate pair"
+                f"{checks.written(item_id)} is not an item id; ids are texts without NUL or half of a surrogate pair"
             )
     return list(item_ids)
 

@@ -9,7 +9,7 @@ from operator import itemgetter, neg
 
 import numpy as np
 
-from retrieval.domain.checks import is_number
+from retrieval.domain.checks import is_number, written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Expectation, ItemArms
 from retrieval.domain.search.fusion import Fused, scaled_parts
@@ -210,8 +210,10 @@ def predicted(
 def checked_relevance(relevance: Mapping[str, float]) -> Mapping[str, float]:
     """The numbers by item id. Raises ``InvalidRequestError`` unless it is a mapping of numbers from 0 to 1."""
     if not isinstance(relevance, Mapping):
-        raise InvalidRequestError(f"relevance is {relevance!r:.80}; it must be numbers from 0 to 1 by item id")
+        raise InvalidRequestError(f"relevance is {written(relevance)}; it must be numbers from 0 to 1 by item id")
     for item_id, value in relevance.items():
         if not is_number(value, 0, 1):
-            raise InvalidRequestError(f"the relevance of {item_id!r:.80} is {value!r:.40}; it is a number from 0 to 1")
+            raise InvalidRequestError(
+                f"the relevance of {item_id!r:.80} is {written(value)}; it is a number from 0 to 1"
+            )
     return relevance

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -52,9 +53,13 @@ _READING = 1
 
 _BATCH_FILES = 64
 _BATCH_CHUNKS = 500
+_BATCH_SECONDS = 3.0
+"""A batch also ends when its files took this long to read, because the progress advances after a batch."""
 _PAGE = 10_000
 _MOST_LISTED = 1000
 """The most names that a report lists."""
+_MOST_NAMED = 10
+"""The most documents that an error names."""
 
 _HASH_MARK = "@"
 """The part of a fingerprint before the hash of its folder."""
@@ -236,8 +241,15 @@ MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
 def check_some_fit(files: Sequence[DocumentFile], schema: Mapping[str, Any] | None, chunking: Chunking) -> None:
     """Raise ``InvalidRequestError`` if no document can be read and fits, so that no collection is made for them."""
     reading = _Reading({}, chunking, measure_of(None), AttributeSchema.checked(schema))
-    if files and all((document := reading.read(file)).fault for file in files):
-        raise InvalidRequestError(f"no document can be stored; {document.document_id}: {document.fault}")
+    faults: list[str] = []
+    for file in files:
+        document = reading.read(file)
+        if not document.fault:
+            return
+        faults.append(f"{document.document_id}: {document.fault}")
+    if faults:
+        more = f"; and {len(faults) - _MOST_NAMED:,} more" if len(faults) > _MOST_NAMED else ""
+        raise InvalidRequestError(f"no document can be stored; {'; '.join(faults[:_MOST_NAMED])}{more}")
 
 
 @checks_existence
@@ -568,10 +580,10 @@ def _removed_ids(
 
 
 def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]) -> list[_ReadDocument]:
-    batch, chunks = [], 0
+    batch, chunks, until = [], 0, time.monotonic() + _BATCH_SECONDS
     for source in islice(sources, _BATCH_FILES):
         batch.append(document := reading.read(source))
         chunks += len(document.items or ())
-        if chunks >= _BATCH_CHUNKS:
+        if chunks >= _BATCH_CHUNKS or time.monotonic() >= until:
             break
     return batch

@@ -25,7 +25,7 @@ from retrieval.adapters.store.search.reembeddings import (
     Switching,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
-from retrieval.domain.checks import checked_number, checked_whole, choices_hint, is_finite
+from retrieval.domain.checks import checked_number, checked_whole, choices_hint, is_finite, written
 from retrieval.domain.errors import Advice, ConflictError, InvalidRequestError, NotFoundError
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
@@ -112,7 +112,7 @@ async def cost_of(
 ) -> ReembeddingCost:
     """The cost of filling that space now. Every text without a vector there is read; no embedder is asked."""
     if price is not None and not (is_finite(price) and price >= 0):
-        raise InvalidRequestError(f"price is {price!r:.80}; it must be a number, 0 or more")
+        raise InvalidRequestError(f"price is {written(price)}; it must be a number, 0 or more")
     move, in_use = await _beginning(workplace, target, space)
     embedder = move.needed_embedder(space)
     writer = await move.writer(space, embedder)

@@ -176,7 +176,12 @@ def tune(
     rng = np.random.default_rng(seed)
     held_out, chosen = _cross_validate(scores, rng)
     comparisons = tuple(
-        compare(held_out, scores[row], names=("tuned", setting.describe() if row else "current"), rng=rng)
+        compare(
+            held_out,
+            scores[row],
+            names=("settings chosen on other queries", setting.describe() if row else "current"),
+            rng=rng,
+        )
         for row, setting in enumerate(tried)
         if row == 0 or len(setting.legs) == 1
     )

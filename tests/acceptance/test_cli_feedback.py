@@ -12,15 +12,17 @@ def test_a_file_is_stored_but_for_its_bad_lines_and_a_quarantine_takes_it_back(p
     program.write("docs.jsonl", {"_id": "a", "text": "one"}, {"_id": "b", "text": "two"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     good = {"collection": "docs", "item_id": "a", "helpful": True, "actor": "u1"}
-    program.write("events.jsonl", good, good | {"item_id": "nowhere"}, good | {"item_id": "b", "actor": ""}, ["no"])
+    others = [good | {"item_id": "nowhere"}, good | {"item_id": "b", "actor": ""}]
+    program.write("events.jsonl", good, *others, *[["no"]] * 11)
     for recorded, repeated in ((2, 0), (0, 2)):
         process = program("feedback", "--file", "events.jsonl", "--json")
         assert process.returncode == 1
         assert json.loads(process.stdout) == {
-            "recorded": recorded, "repeated": repeated, "superseding": 0, "discounted": {}, "rejected": 2,
+            "recorded": recorded, "repeated": repeated, "superseding": 0, "discounted": {}, "rejected": 12,
         }  # fmt: skip
         assert "events.jsonl:2: item 'nowhere'" in process.stderr
-        assert "events.jsonl:4: an event is written as an object" in process.stderr
+        for line in range(4, 15):
+            assert f"events.jsonl:{line}: an event is written as an object" in process.stderr
     assert program.json("actors", "quarantine", "u1") == {"events": 1}
     report = program.json("feedback", "--collection", "docs", "b", "--reward", "0.5", "--actor", "u1")
     assert report["discounted"] == {"quarantined": 1}

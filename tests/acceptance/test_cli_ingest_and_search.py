@@ -147,11 +147,12 @@ def test_a_few_items_without_text_are_stored_with_a_note(program: Program) -> No
 
 
 def test_documents_none_of_which_can_be_read_leave_no_collection(program: Program) -> None:
-    """The name may be misspelt."""
+    """The name may be misspelt. Each document has its reason."""
     (program.folder / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
-    assert "no document can be stored; broken.pdf: cannot be read as pdf" in program.fails(
-        "ingest", "new", "broken.pdf"
-    )
+    (program.folder / "empty.docx").write_bytes(b"")
+    error = program.fails("ingest", "new", "broken.pdf", "empty.docx")
+    assert "no document can be stored; broken.pdf: cannot be read as pdf" in error
+    assert "; empty.docx: is not a DOCX" in error
     assert "new" not in [entry["name"] for entry in program.json("collections")]
 
 
@@ -195,12 +196,16 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
 
 
 def test_an_empty_source_is_reported(program: Program, tmp_path: Path) -> None:
-    """A file without items, and a folder without documents; both may be meant, so the run succeeds."""
+    """A file without items, and a folder without documents; both may be meant, so the run succeeds.
+
+    No collection is made: the name may be misspelt.
+    """
     file, folder = tmp_path / "none.csv", tmp_path / "folder"
     file.write_text("id,text\n")
     folder.mkdir()
     assert f"there are no items in {file}" in program("ingest", "notes", file).stderr
     assert f"there are no documents in {folder}" in program("ingest", "notes", folder).stderr
+    assert program.json("collections") == []
 
 
 def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> None:
@@ -224,6 +229,9 @@ def test_bad_lines_are_put_aside_and_can_be_mended(program: Program) -> None:
     assert f"rejected: {path}:2: not JSON" in process.stderr
     assert "2 bad lines put aside in items.rejects.jsonl" in process.stderr
 
+    path = program.write("bad.jsonl", "{broken")
+    process = program("ingest", "notes", path, "--on-error", "skip")
+    assert (process.returncode, "no item could be stored: 1 bad line put aside in" in process.stderr) == (1, True)
     aside = program.folder / "items.rejects.jsonl"
     assert aside.read_text() == '{broken\n{"title": "no key"}\n'
     aside.write_text(json.dumps(NOTES[2]) + "\n")

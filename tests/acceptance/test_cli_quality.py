@@ -101,7 +101,7 @@ def test_without_a_gain_the_profile_stays(tickets: Program) -> None:
     assert "current:  " in output
     assert "proposed: no change" in output
     assert "keep the current profile" in output
-    assert "held-out nDCG@10 of tuned" in output
+    assert "held-out nDCG@10 of settings chosen on other queries" in output
     assert tickets.json("collections")[0]["profile_version"] == 1
 
 

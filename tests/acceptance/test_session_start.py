@@ -183,7 +183,7 @@ def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, sil
     ("arguments", "changed", "reason"),
     [
         (("session-start", "--bogus"), {}, "No such option: --bogus (see: retrieval session-start --help)"),
-        (("-tnobody", "session-start"), {}, "collection 'principles' has no principles"),
+        (("-tnobody", "session-start"), {}, "collection 'principles' does not exist; add"),
         (("session-end", "--outcome", "meh"), {}, "'success', 'failure'"),
         (
             ("session-end", "--cwd", "/nowhere/at/all", "--session", "s"),
@@ -192,8 +192,8 @@ def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, sil
         ),
         (("--bogus", "session-start"), {}, "No such option: --bogus (see: retrieval --help)"),
         (("session-start",), {"RETRIEVAL_SCHEMA": 'a"b'}, "run: retrieval db upgrade"),
-        (("session-start", "--collection", "none"), {}, "collection 'none' has no principles to give"),
-        (("session-start",), {"RETRIEVAL_TENANT": "nobody"}, "collection 'principles' has no principles"),
+        (("session-start", "--collection", "none"), {}, "collection 'none' does not exist; add a principle: see docs"),
+        (("session-start",), {"RETRIEVAL_TENANT": "nobody"}, "collection 'principles' does not exist"),
         (("session-start",), {"RETRIEVAL_SCHEMA": "other"}, "run: retrieval db upgrade"),
         (("session-start",), {"RETRIEVAL_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, "cannot reach"),
         (("session-end",), {"RETRIEVAL_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, "cannot reach"),

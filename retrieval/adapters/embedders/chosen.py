@@ -79,6 +79,11 @@ def embedder_for(space: EmbeddingSpace, settings: Settings) -> Embedder | None:
     return embedder if embedder is not None and embedder.space == space else None
 
 
+def is_configurable(space: EmbeddingSpace) -> bool:
+    """Whether settings can name an embedder for the space; if not, its vectors are a program's own."""
+    return space.provider in {"hashing", "minilm", SENTENCE_TRANSFORMERS} or service_of(space) is not None
+
+
 def no_embedder(space: EmbeddingSpace) -> str:
     """The message when this process has no embedder for the space, with the remedy."""
     service = service_of(space)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, time
 from numbers import Real
 from typing import Any
 
-from retrieval.domain.checks import choices_hint, clean_text, clean_value, kind_of, text_fault
+from retrieval.domain.checks import choices_hint, clean_text, clean_value, kind_of, text_fault, written
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import ITEM_FIELDS, MAX_KEY_BYTES, Item
 from retrieval.domain.serialization import json_names
@@ -292,7 +292,7 @@ def _time(value: Any, key: str) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
         raise InvalidItemError(
-            f"item {key!r}: occurred_at is {repr(value)[:60]}, which is not a time; "
+            f"item {key!r}: occurred_at is {written(value)}, which is not a time; "
             "write ISO 8601, such as 2024-05-31T12:00:00Z",
             item_id=key,
         ) from None

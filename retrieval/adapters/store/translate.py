@@ -13,6 +13,7 @@ from psycopg import errors as pg
 from psycopg_pool import PoolTimeout, TooManyRequests
 
 from retrieval.adapters.store.deadline import current_deadline, late
+from retrieval.adapters.store.installation.embedded.home import is_socket_url
 from retrieval.domain import errors
 from retrieval.domain.checks import NO_UTF8
 
@@ -170,5 +171,10 @@ def _unreachable(error: psycopg.Error, reason: str, url: str, setting: str) -> s
     if refusal := _refusal(str(error)):
         return f"{server} refused the login: {refusal}; check {setting}"
     if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
+        if is_socket_url(url):
+            return (
+                f"cannot reach the embedded PostgreSQL at {server}: {reason}; try again, which starts it; server.log "
+                "in its folder says why it ended"
+            )
         return f"cannot reach PostgreSQL at {server}: {reason}; check that it runs and that {setting} is right"
     return None

@@ -29,7 +29,7 @@ from retrieval.domain.words import LETTERS, word_pattern
 def checked_text(name: str, value: object, *, is_needed: bool = False) -> str:
     """The text. Raises ``InvalidRequestError`` for anything else, and for an empty text if ``is_needed``."""
     if not isinstance(value, str) or "\x00" in value:
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a text without NUL")
+        raise InvalidRequestError(f"{name} is {checks.written(value)}; it must be a text without NUL")
     if is_needed and not value.strip():
         raise InvalidRequestError(f"{name} is empty; give one")
     return value
@@ -44,7 +44,7 @@ def checked_numbers(name: str, values: object) -> tuple[float, ...] | None:
     except (TypeError, ValueError, OverflowError):
         numbers = ()
     if not numbers or not all(map(math.isfinite, numbers)):
-        raise InvalidRequestError(f"{name} is {values!r:.80}; give a list of finite numbers, or None")
+        raise InvalidRequestError(f"{name} is {checks.written(values)}; give a list of finite numbers, or None")
     return numbers
 
 
@@ -350,7 +350,9 @@ def combine_scores(
         or len(weights) != 2
         or not all(checks.is_number(weight, 0, sys.float_info.max) for weight in weights)
     ):
-        raise InvalidRequestError(f"weights are {weights!r:.80}; give two numbers of at least 0, such as (0.4, 0.6)")
+        raise InvalidRequestError(
+            f"weights are {checks.written(weights)}; give two numbers of at least 0, such as (0.4, 0.6)"
+        )
     metaphors: dict[str, Metaphor] = {}
     totals: dict[str, float] = {}
     for ranking, weight in zip((first, second), weights, strict=True):

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from retrieval.domain.checks import checked_choice, checks_argument_names, is_finite, is_storable
+from retrieval.domain.checks import checked_choice, checks_argument_names, is_finite, is_storable, written
 from retrieval.domain.errors import InvalidRequestError
 
 
@@ -61,7 +61,9 @@ class ShownItem:
             raise InvalidRequestError(f"{self.item_id!r:.80}: signals are {self.signals!r:.80}; give numbers by name")
         for name, value in [("score", self.score), *self.signals.items()]:
             if not is_finite(value):
-                raise InvalidRequestError(f"{self.item_id!r:.80}: {name} is {value!r:.80}; it must be a finite number")
+                raise InvalidRequestError(
+                    f"{self.item_id!r:.80}: {name} is {written(value)}; it must be a finite number"
+                )
         self._check_share("propensity", self.propensity, 1)
         if self.rank_propensity is not None:
             self._check_share("rank_propensity", self.rank_propensity, self.propensity)
@@ -70,7 +72,9 @@ class ShownItem:
 
     def _check_share(self, name: str, value: object, most: float) -> None:
         if not is_finite(value) or not 0 < value <= most:
-            raise InvalidRequestError(f"{self.item_id!r:.80}: {name} is {value!r:.80}; it is above 0, at most {most}")
+            raise InvalidRequestError(
+                f"{self.item_id!r:.80}: {name} is {written(value)}; it is above 0, at most {most}"
+            )
 
     @property
     def relevance(self) -> float:

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import is_number, is_storable, nesting_fault, time_fault
+from retrieval.domain.checks import is_number, is_storable, nesting_fault, time_fault, written
 from retrieval.domain.errors import InvalidFilterError, InvalidItemError
 from retrieval.domain.items.item import MAX_INTEGER_BITS, json_value
 
@@ -143,7 +143,7 @@ def parse_where(where: Where | Filter | None, *, most_values: int | None = None)
         mapping_extent(where, most_values)
         condition = _parse_mapping(where, 0) if where else None
     else:
-        raise InvalidFilterError(f'where must be a mapping such as {{"priority": "High"}}, not {where!r:.80}')
+        raise InvalidFilterError(f'where must be a mapping such as {{"priority": "High"}}, not {written(where)}')
     if condition is not None:
         _check_extent(extent(condition), most_values)
     return condition
@@ -268,7 +268,7 @@ def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> F
 def _parse_entry(key: object, value: object, depth: int) -> Filter:
     if key in ("and", "or"):
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise InvalidFilterError(f"{key!r:.80} takes a list of filters")
+            raise InvalidFilterError(f"{written(key)} takes a list of filters")
         conditions = tuple(_within(place, _parse_part, part, depth) for place, part in enumerate(value))
         return And(conditions) if key == "and" else Or(conditions)
     if key == "not":
@@ -282,7 +282,7 @@ def _parse_part(part: object, depth: int) -> Filter:
     if isinstance(part, Filter):
         return part
     if not isinstance(part, Mapping):
-        raise InvalidFilterError(f"a filter inside and, or, not must be a mapping, not {part!r:.80}")
+        raise InvalidFilterError(f"a filter inside and, or, not must be a mapping, not {written(part)}")
     return _parse_mapping(part, depth + 1)
 
 
@@ -290,7 +290,7 @@ def parse_field(key: object) -> Field:
     """The field of that name; ``/a/b`` is the member ``b`` of attribute ``a``. Raises ``InvalidFilterError``."""
     if not is_storable(key) or not key:
         raise InvalidFilterError(
-            f"a field's name must be a non-empty text without NUL or half of a surrogate pair, not {key!r:.80}"
+            f"a field's name must be a non-empty text without NUL or half of a surrogate pair, not {written(key)}"
         )
     if key.startswith("/"):
         name, *path = (part.replace("~1", "/").replace("~0", "~") for part in key[1:].split("/"))
@@ -319,9 +319,9 @@ def _refusal(field: Field, reason: str) -> InvalidFilterError:
 
 def _parse_operator(field: Field, name: object, operand: object) -> Filter:
     if not isinstance(name, str) or name not in _OPERATORS:
-        plain = str(name).removeprefix("$")
+        plain = name.removeprefix("$") if isinstance(name, str) else name
         hint = f"; say {plain!r:.80}" if plain != name and plain in _OPERATORS else ""
-        raise _refusal(field, f"there is no operator {name!r:.80}{hint}; there are {', '.join(sorted(_OPERATORS))}")
+        raise _refusal(field, f"there is no operator {written(name)}{hint}; there are {', '.join(sorted(_OPERATORS))}")
     return _OPERATORS[name](field, operand)
 
 
@@ -331,7 +331,7 @@ def _compare(operator: str) -> Callable[[Field, object], Filter]:
             raise _refusal(field, "it cannot be compared by order; use a list, any or all")
         value = _value(field, operand)
         if isinstance(value, bool):
-            raise _refusal(field, f"{operator} needs a number, a text or a time, not {value!r:.80}")
+            raise _refusal(field, f"{operator} needs a number, a text or a time, not {written(value)}")
         return Compare(field, operator, value)
 
     return parse
@@ -339,13 +339,13 @@ def _compare(operator: str) -> Callable[[Field, object], Filter]:
 
 def _exists(field: Field, operand: object) -> Filter:
     if not isinstance(operand, bool):
-        raise _refusal(field, f"exists takes true or false, not {operand!r:.80}")
+        raise _refusal(field, f"exists takes true or false, not {written(operand)}")
     return Exists(field) if operand else Not(Exists(field))
 
 
 def _one_of(field: Field, operand: object) -> Filter:
     if isinstance(operand, str) or not isinstance(operand, Sequence | frozenset | set):
-        raise _refusal(field, f"'in' and 'any' take a list, not {operand!r:.80}")
+        raise _refusal(field, f"'in' and 'any' take a list, not {written(operand)}")
     # In Python True equals 1; JSON distinguishes them.
     parsed = (_value(field, value) for value in operand)
     return OneOf(field, tuple({(isinstance(value, bool), value): value for value in parsed}.values()))
@@ -355,7 +355,7 @@ def _all(field: Field, operand: object) -> Filter:
     if field not in (_TAGS, LINKS):
         raise _refusal(field, "'all' is for tags and links")
     if isinstance(operand, str) or not isinstance(operand, Sequence):
-        raise _refusal(field, f"'all' takes a list, not {operand!r:.80}")
+        raise _refusal(field, f"'all' takes a list, not {written(operand)}")
     if field == LINKS:
         return And(tuple(OneOf(field, (_value(field, link),)) for link in operand))
     return AllTags(tuple(str(_value(field, tag)) for tag in operand))
@@ -378,7 +378,7 @@ def is_value(field: Field, value: object) -> Is:
 def _has_type(field: Field, operand: object) -> Filter:
     _check_json(field, "type")
     if operand not in JSON_TYPES:
-        raise _refusal(field, f"type takes one of {', '.join(JSON_TYPES)}, not {operand!r:.80}")
+        raise _refusal(field, f"type takes one of {', '.join(JSON_TYPES)}, not {written(operand)}")
     return HasType(field, str(operand))
 
 
@@ -417,28 +417,28 @@ def _value(field: Field, value: object) -> Scalar:
         raise _refusal(field, f"{value} is not a number that an item can have")
     if isinstance(value, int | float):
         return value
-    raise _refusal(field, f"{value!r:.80} is not a text, a number, a boolean or a time")
+    raise _refusal(field, f"{written(value)} is not a text, a number, a boolean or a time")
 
 
 def _text(field: Field, value: object) -> str:
     if not isinstance(value, str):
-        raise _refusal(field, f"it is text; it cannot be compared with {value!r:.80}")
+        raise _refusal(field, f"it is text; it cannot be compared with {written(value)}")
     return value
 
 
 def _entity(field: Field, value: object) -> str:
     entity_type, _, entity_id = value.partition(":") if isinstance(value, str) else ("", "", "")
     if not (entity_type and entity_id):
-        raise _refusal(field, f"an entity is 'type:id', such as 'questions:q1', not {value!r:.80}")
+        raise _refusal(field, f"an entity is 'type:id', such as 'questions:q1', not {written(value)}")
     return f"{entity_type}:{entity_id}"
 
 
 def _number(field: Field, value: object) -> float:
     """A number of verdicts, or a rating."""
     if not is_number(value) or abs(value) == math.inf:
-        raise _refusal(field, f"it is a number; it cannot be compared with {value!r:.80}")
+        raise _refusal(field, f"it is a number; it cannot be compared with {written(value)}")
     if field.name == "verdict_count" and value != int(value):
-        raise _refusal(field, f"it is a whole number; it cannot be compared with {value!r:.80}")
+        raise _refusal(field, f"it is a whole number; it cannot be compared with {written(value)}")
     # No item has a number beyond these bounds.
     return min(max(value, -(2**53)), 2**53)
 
@@ -449,14 +449,14 @@ def _time(field: Field, value: object) -> datetime:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise _refusal(field, f"{value!r:.80} is not an ISO 8601 time such as 2024-05-01T12:00Z") from None
+            raise _refusal(field, f"{written(value)} is not an ISO 8601 time such as 2024-05-01T12:00Z") from None
     elif isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if not isinstance(value, datetime):
-        raise _refusal(field, f"it is a time; it cannot be compared with {value!r:.80}")
+        raise _refusal(field, f"it is a time; it cannot be compared with {written(value)}")
     moment = value if value.tzinfo else value.replace(tzinfo=UTC)
     if fault := time_fault(moment):
-        raise _refusal(field, f"it cannot be compared with {value!r:.80}; {fault}")
+        raise _refusal(field, f"it cannot be compared with {written(value)}; {fault}")
     return moment
 
 

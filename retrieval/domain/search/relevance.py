@@ -10,7 +10,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import checks_argument_names, is_finite, is_storable
+from retrieval.domain.checks import checks_argument_names, is_finite, is_storable, written
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.serialization import Serializable
 
@@ -58,7 +58,8 @@ class Calibration(Serializable):
             is_list = isinstance(numbers, list | tuple)
             if not is_list or len(numbers) not in (0, length) or not all(map(is_finite, numbers)):
                 raise InvalidProfileError(
-                    f"calibration {name} is {numbers!r:.80}; it is a list of {length} finite numbers, or an empty one"
+                    f"calibration {name} is {written(numbers)}; it is a list of {length} finite numbers, or an "
+                    "empty one"
                 )
             object.__setattr__(self, name, tuple(map(float, numbers)))
         for name in ("space", "fitted_on"):

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from retrieval.adapters.embedders.chosen import is_configurable
 from retrieval.adapters.store.installation.examination import LOSS_DAYS, QueueFacts, TenantFacts
 from retrieval.adapters.store.installation.queue import FAILED
 from retrieval.adapters.store.items.collection_facts import CollectionStatus
@@ -33,11 +34,15 @@ async def try_embedders(
     """Ask each embedder that the collections need for one vector.
 
     Returns the reason why it returned no usable vector by the space's name, empty if it returned one; None: no embedder
-    is configured.
+    is configured. A space without an embedder that no setting can name is left out: its vectors are a program's own.
     """
     spaces = list(dict.fromkeys(collection.space for collection in collections if collection.space is not None))
     problems = await asyncio.gather(*(_problem(workplace, tenant_id, space) for space in spaces))
-    return {space.space.name: problem for space, problem in zip(spaces, problems, strict=True)}
+    return {
+        space.space.name: problem
+        for space, problem in zip(spaces, problems, strict=True)
+        if problem is not None or is_configurable(space.space)
+    }
 
 
 async def _problem(workplace: Workplace, tenant_id: int, space: StoredSpace) -> str | None:

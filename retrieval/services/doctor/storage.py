@@ -117,9 +117,11 @@ def _check_statistics(table: TableFacts, name: str) -> Iterator[Finding]:
     if table.is_analyzed and table.changed < max(STALE * table.live, LEAST_ROWS / 10):
         return
     when = f"{table.changed:,} changes since, in {table.live:,} rows" if table.is_analyzed else "there are none yet"
-    yield (Severity.WARNING if table.is_analyzed else Severity.ADVICE).finding(
+    # Only advice, because it is so after each large write, until autovacuum comes by.
+    yield Severity.ADVICE.finding(
         "statistics",
-        f"the planner's statistics of table {table.name!r} are stale: {when}",
+        f"the planner's statistics of table {table.name!r} are stale: {when}; autovacuum makes new ones within "
+        "minutes, while the server runs",
         f"ANALYZE {name};",
         about=table.name,
     )

@@ -28,7 +28,7 @@ from retrieval.adapters.clock import Clock
 from retrieval.adapters.store.deadline import in_background
 from retrieval.collection import Collection, handle_of
 from retrieval.domain import errors
-from retrieval.domain.checks import is_whole
+from retrieval.domain.checks import is_whole, written
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
 from retrieval.engine.collection_handle import FRESH_SECONDS
@@ -39,6 +39,7 @@ from retrieval.surfaces.langchain.store_items import (
     EXPIRES_AT,
     NAMESPACE,
     UNINDEXED,
+    are_paths,
     can_expire,
     checked_namespace,
     graph_parts,
@@ -317,7 +318,7 @@ def _check_page(limit: object, offset: object) -> None:
     for value in (limit, offset):
         if not is_whole(value, 0, 2**31 - 1):
             raise errors.InvalidLimitError(
-                f"limit, offset and max_depth are whole numbers of at least 0, not {value!r:.80}"
+                f"limit, offset and max_depth are whole numbers of at least 0, not {written(value)}"
             )
 
 
@@ -364,6 +365,8 @@ def _fields(index: IndexConfig | None) -> Sequence[str]:
             "which retrieval.connect(embedder=...) or RETRIEVAL_EMBEDDER chooses"
         )
     fields = given.get("fields") or WHOLE
-    if isinstance(fields, str) or not all(isinstance(path, str) for path in fields):
-        raise errors.ConfigurationError(f"index: 'fields' is a list of paths such as ['text'], not {fields!r:.80}")
+    if not are_paths(fields):
+        raise errors.ConfigurationError(
+            f"index: 'fields' is a list of paths such as ['text', 'more[*].note'], not {written(fields)}"
+        )
     return tuple(fields)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
 from langgraph.store.base import PutOp, get_text_at_path
 
-from retrieval.domain.checks import clean_value, is_finite, is_storable
+from retrieval.domain.checks import clean_value, is_finite, is_storable, written
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, StoredItem, json_value
 from retrieval.domain.search import filters
@@ -98,7 +99,7 @@ def value_filter(wanted: Mapping[str, Any]) -> Filter:
     values; ``$ne`` matches everything that ``$eq`` does not, including a missing value. Raises ``InvalidFilterError``.
     """
     if not isinstance(wanted, Mapping):
-        raise InvalidFilterError(f'filter is a mapping such as {{"status": "active"}}, not {wanted!r:.80}')
+        raise InvalidFilterError(f'filter is a mapping such as {{"status": "active"}}, not {written(wanted)}')
     whole = And(tuple(_met((_key(name),), value, 1) for name, value in wanted.items()))
     filters.parse_where(whole)  # limits the requested number
     return whole
@@ -130,7 +131,7 @@ def _operator(path: tuple[str, ...], name: object, operand: object) -> Filter:
     if isinstance(operand, date):
         operand = operand.isoformat()
     if isinstance(operand, bool) or not isinstance(operand, str | int | float):
-        raise InvalidFilterError(f"{path[-1]!r}: {name} compares with a number or a text, not {operand!r:.80}")
+        raise InvalidFilterError(f"{path[-1]!r}: {name} compares with a number or a text, not {written(operand)}")
     filters.is_value(_field(path), operand)  # refuses invalid values
     return Compare(_field(path), _ORDER[name], operand)
 
@@ -170,7 +171,7 @@ def item_of(put: PutOp, value: Mapping[str, Any], fields: Sequence[str], now: fl
     Raises ``InvalidRequestError`` for what cannot be stored.
     """
     if not isinstance(value, Mapping):
-        raise InvalidRequestError(f"a value is a mapping such as {{'text': '...'}}, not {value!r:.80}")
+        raise InvalidRequestError(f"a value is a mapping such as {{'text': '...'}}, not {written(value)}")
     item_id = item_id_of(put.namespace, put.key)
     plain = json_value(value, item_id, VALUE)
     texts = [] if put.index is False else _texts(plain, fields if put.index is None else put.index)
@@ -236,12 +237,25 @@ def _lifetime(ttl: object, now: float) -> dict[str, float]:
     if ttl is None:
         return {}
     if not is_finite(ttl) or ttl < 0:
-        raise InvalidRequestError(f"ttl is {ttl!r:.80}; it is a number of minutes of at least 0, or None")
+        raise InvalidRequestError(f"ttl is {written(ttl)}; it is a number of minutes of at least 0, or None")
     return {TTL_MINUTES: float(ttl), EXPIRES_AT: now + 60.0 * ttl}
 
 
-def _texts(value: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
+_PATH = re.compile(r"(?:[^][{}]|\[(?:\*|-?\d+)\]|\{[^][{}]*\})*", re.DOTALL)
+"""A path in LangGraph's notation, which would find nothing by any other brackets."""
+
+
+def are_paths(fields: object) -> bool:
+    """Whether it is a list of paths that can lead to texts."""
     if isinstance(fields, str) or not isinstance(fields, Sequence):
-        raise InvalidRequestError(f"index is False or a list of paths such as ['text'], not {fields!r:.80}")
+        return False
+    return all(isinstance(path, str) and _PATH.fullmatch(path) for path in fields)
+
+
+def _texts(value: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
+    if not are_paths(fields):
+        raise InvalidRequestError(
+            f"index is False or a list of paths such as ['text', 'more[*].note'], not {written(fields)}"
+        )
     found = [text for field in fields for text in get_text_at_path(value, field)]
     return list(dict.fromkeys(text for text in found if text))

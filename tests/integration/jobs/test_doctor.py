@@ -298,13 +298,14 @@ class Down:
 async def test_an_embedder_that_is_down_is_an_error_and_one_of_another_space_a_warning(
     url: str, settings: Settings
 ) -> None:
-    """Each collection's own embedder is called, bypassing the cache."""
+    """Each collection's own embedder is called, bypassing the cache. Vectors that a program brings need none."""
     async with connect(url, settings=settings, embedder=Down()) as platform:
         await platform.collection("mine")
-        await platform.collection("theirs", space=EmbeddingSpace(provider="test", model="other", dimensions=3))
+        await platform.collection("theirs", space=EmbeddingSpace(provider="openai", model="other", dimensions=3))
+        await platform.collection("brought", space=EmbeddingSpace(provider="test", model="brought", dimensions=3))
         diagnosis = await platform.doctor()
     severities = {finding.about: finding.severity for finding in diagnosis.findings if finding.check == "embedder"}
-    assert severities == {"test/down (3)": Severity.ERROR, "test/other (3)": Severity.WARNING}
+    assert severities == {"test/down (3)": Severity.ERROR, "openai/other (3)": Severity.WARNING}
 
 
 async def test_a_login_with_few_rights_is_told_the_limits_of_its_examination(url: str, settings: Settings) -> None:

@@ -476,6 +476,16 @@ async def test_a_long_document_shows_how_far_it_is(docs: Collection, tmp_path: P
     assert progress == [(0, 0), (128 / chunks, 128), (1, chunks), (1, chunks)]
 
 
+async def test_files_that_are_read_slowly_show_how_many_are_done(
+    docs: Collection, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before as many are read as are stored together."""
+    monkeypatch.setattr(documents, "_BATCH_SECONDS", 0.0)
+    progress: list[float] = []
+    await docs.ingest_documents(handbook, progress=lambda _, done, __: progress.append(done))
+    assert set(range(8)) <= set(progress)
+
+
 def test_the_sync_door_does_the_same(database_url: str, settings: Settings, handbook: Path) -> None:
     """Without ``await``, with progress."""
     progress: list[tuple[float, int, int]] = []

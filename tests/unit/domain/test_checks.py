@@ -222,6 +222,7 @@ class FieldKinds(BaseModel):
         ("number", 0, "must be 1 or more"),
         ("number", 9, "must be less than 9"),
         ("share", [1], "must be a number, not a list"),
+        ("share", 10**400, "is too large a number"),
         ("share", 0.0, "must be more than 0"),
         ("share", 2.0, "must be 1 or less"),
         ("truth", "yes", "must be true or false, not a text"),
@@ -242,6 +243,9 @@ def test_other_refusals_keep_their_words() -> None:
     """Messages of our own validators are not reworded."""
     assert refusal_of({"type": "value_error", "msg": "Value error, give a time"}) == "give a time"
     assert refusal_of({"type": "missing", "msg": "Field required"}) == "is missing; it is needed"
+    with pytest.raises(ValidationError) as refused:
+        FieldKinds.model_validate({"number": "9" * 5000}, strict=False)
+    assert refusal_of(dict(refused.value.errors()[0])) == "is too large a number"
 
 
 def test_the_nearest_name_comes_first() -> None:

@@ -185,6 +185,9 @@ async def start_session(
             recent_tags=recent_tags,
             principles=tuple(choosing.choose(candidates, tags, chance, now=now, most=limit, slots=explore)),
         )
+        if not start.principles:
+            found = "has no principles to give yet" if collection_id else "does not exist"
+            say(f"collection {collection!r} {found}; add a principle: see docs/how-to/principles.md")
         show(start)
         if not start.principles or chance.random() >= recorded:
             return

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 BATCH_EVENTS = 500
-MAX_REASONS = 10
-"""The number of reasons that are shown."""
 
 
 def judge_one(names: Sequence[str], collection: str | None, record: Mapping[str, Any]) -> None:
@@ -69,11 +67,10 @@ def judge_file(file: str) -> None:
             report += part
             faults = [(number, str(event)) for number, event in batch if not isinstance(event, Feedback)]
             faults += [(valid[index][0], f"{file}:{valid[index][0]}: {error}") for index, error in errors]
-            for _, fault in sorted(faults)[: max(MAX_REASONS - refused, 0)]:
+            # All of them, because no file keeps the rejected lines.
+            for _, fault in sorted(faults):
                 tell(f"rejected: {fault}")
             refused += len(faults)
-    if refused > MAX_REASONS:
-        tell(f"rejected: and {refused - MAX_REASONS:,} more, which are not shown")
     _print(report, refused)
     if refused:
         raise InvalidRequestError(
@@ -122,8 +119,8 @@ def feedback(
     The last verdict of an actor on a hit counts.
 
     In a file each line is an event as over HTTP: item_id, reward or helpful,
-    and retrieval_id, or collection and perhaps a context. Invalid lines are
-    reported, and the others stored.
+    and retrieval_id, or collection and perhaps a context. Each invalid line is
+    reported on standard error, and the others are stored.
     """
     situation = {"domain": domain, "complexity": complexity}
     options = {

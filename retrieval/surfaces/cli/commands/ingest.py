@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
@@ -224,7 +225,10 @@ def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, 
     )
     if report.rejected:
         bad = several(report.rejected, "bad line")
-        tell(f"{bad} put aside in {', '.join(value['rejects'])}; correct and ingest that file")
+        aside = f"{bad} put aside in {', '.join(value['rejects'])}; correct and ingest that file"
+        if not report.read:
+            raise InvalidRequestError(f"no item could be stored: {aside}")
+        tell(aside)
     for note in (*report.without_text.notes(report.read), *cleaned):
         tell(f"note: {note}")
     if not report.read + report.rejected:
@@ -250,10 +254,13 @@ def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | N
             lines = checked_first_batch(source.lines(), options.schema, skip=rejected is not None)
             if source.holds_tickets:
                 options = replace(options, filterable={**TICKET_FILTERABLE, **options.filterable})
+            first = list(islice(lines, 1))
+            if not first and wait(options.is_new(platform)):
+                return stored
             collection = wait(options.opened(platform, source.text_bytes))
             with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
                 add = None if rejected is None else rejected.add
-                return wait(collection.ingest(lines, rejected=add, prune=options.prune, progress=follow))
+                return wait(collection.ingest(chain(first, lines), rejected=add, prune=options.prune, progress=follow))
         except BadLineError as error:
             reason = (
                 f"{error.reason}; stored before it: {several(stored.read, 'item')}; correct the line and run the "
@@ -286,6 +293,14 @@ class RunOptions:
     quiet: bool
     yes: bool
 
+    async def is_new(self, platform: Platform) -> bool:
+        """Whether there is no such collection yet."""
+        try:
+            await platform.collection(self.collection, create=False)
+        except UnknownCollectionError:
+            return True
+        return False
+
     async def opened(self, platform: Platform, text_bytes: int | None) -> Collection:
         """The collection, created if missing.
 
@@ -308,24 +323,28 @@ def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, 
     ``name`` of one folder: its name in the collection. Raises ``RetrievalError``; also, at the end, if documents
     could not be read.
     """
-    from retrieval.services.documents import check_some_fit
+    from retrieval.services.documents import DocumentsReport, check_some_fit
 
     with opened(when_interrupted=CONTINUES) as (platform, wait):
         # Before a collection is created.
         found = find_documents(paths, name)
-        try:
-            wait(platform.collection(options.collection, create=False))
-        except UnknownCollectionError:
+        is_new = wait(options.is_new(platform))
+        if is_new:
             check_some_fit(found.files, options.schema, chunking)
-        collection = wait(options.opened(platform, sum(file.size for file in found.files)))
-        with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
+        if is_new and not found.files:
+            report = DocumentsReport(failed=found.unreadable, skipped=found.skipped)
+        else:
+            collection = wait(options.opened(platform, sum(file.size for file in found.files)))
+            with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
-            def follow(report: DocumentsReport, done: float, total: int) -> None:
-                update(Step(done, total, int(done), vectors=report.chunks.embedded))
+                def follow(report: DocumentsReport, done: float, total: int) -> None:
+                    update(Step(done, total, int(done), vectors=report.chunks.embedded))
 
-            report = wait(
-                collection.ingest_documents(paths, chunking=chunking, name=name, prune=options.prune, progress=follow)
-            )
+                report = wait(
+                    collection.ingest_documents(
+                        paths, chunking=chunking, name=name, prune=options.prune, progress=follow
+                    )
+                )
     lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
     value = {"collection": options.collection, **report.as_dict()}
     print_answer(value, [_summary(report), *lines], quiet=options.quiet)

@@ -60,7 +60,7 @@ def session_start(
 
     For an agent's hook: the output becomes part of the session. A JSON
     object with session_id and cwd is read from standard input, if there is
-    one.
+    one; with --cwd and --session nothing is read.
 
     The exit code is always 0, for wrong usage too, and a hint is one line
     on standard error. RETRIEVAL_SESSION_START_SECONDS limits the time.
@@ -71,8 +71,6 @@ def session_start(
     settings, say = program_settings(), partial(hint, "session-start")
 
     def show(started: SessionStart) -> None:
-        if not started.principles:
-            say(f"collection {collection!r} has no principles to give yet; add one: see docs/how-to/principles.md")
         is_json = wants_json() or shape == "json"
         sys.stdout.write(json.dumps(started.as_dict(), ensure_ascii=False) + "\n" if is_json else started.as_text())
         sys.stdout.flush()

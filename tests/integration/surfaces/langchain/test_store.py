@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -370,6 +371,9 @@ async def test_values_come_back_as_json_has_them(new_store: NewStore) -> None:
     assert (await store.aget(namespace, key)).value == value
     assert keys_of(await store.asearch(namespace[:1])) == [(namespace, key)]
     assert await store.asearch(("long" * 99,)) == []
+    await store.aput(namespace, key, {"at": datetime(2026, 5, 1, tzinfo=UTC), "pair": (1, 2), "large": 1e22})
+    came_back = (await store.aget(namespace, key)).value
+    assert came_back == {"at": "2026-05-01T00:00:00+00:00", "pair": [1, 2], "large": 10**22}
     assert await store.alist_namespaces(suffix=namespace[1:]) == [namespace]
 
 
@@ -377,8 +381,9 @@ async def test_unsupported_options_are_refused(new_store: NewStore) -> None:
     """The collection embeds; a sync method would freeze the loop."""
     with pytest.raises(ConfigurationError, match="index takes 'fields' alone, not 'dims'"):
         await new_store(index={"fields": ["a"], "dims": 16})
-    with pytest.raises(ConfigurationError, match="list of paths"):
-        await new_store(index={"fields": "text"})
+    for fields in ("text", ["a["]):
+        with pytest.raises(ConfigurationError, match="list of paths"):
+            await new_store(index={"fields": fields})
     store = await new_store()
     with pytest.raises(RunningLoopError):
         store.get(("a",), "k")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ from psycopg import errors as pg
 from psycopg_pool import PoolTimeout, TooManyRequests
 from sqlalchemy.exc import DBAPIError
 
+from retrieval.adapters.store.installation.embedded.home import socket_url
 from retrieval.adapters.store.installation.schema import status
 from retrieval.adapters.store.translate import server_name, translated
 from retrieval.domain.errors import (
@@ -75,6 +77,18 @@ def test_each_error_has_its_translation(error: psycopg.Error, kind: type[Databas
         assert "topsecret" not in str(caught.value)
         assert "\n" not in str(caught.value)
         assert caught.value.__cause__ is raised
+
+
+def test_the_embedded_server_starts_again_with_the_next_call() -> None:
+    """Its user has set no URL. A user's own may have an address."""
+    here, there = socket_url(Path("/home/ann/run")), f"{URL}?sslmode=prefer&hostaddr=127.0.0.1&port=5432"
+    for url, remedy in (
+        (here, "; try again, which starts it; server.log in"),
+        (there, "that RETRIEVAL_DATABASE_URL is"),
+    ):
+        with pytest.raises(DatabaseUnreachableError, match=remedy) as caught, translated(url):
+            raise pg.AdminShutdown("terminating")
+        assert ("RETRIEVAL_DATABASE_URL" in str(caught.value)) is (url == there)
 
 
 def test_only_the_first_line_of_the_servers_message_is_shown() -> None:

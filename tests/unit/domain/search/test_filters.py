@@ -276,6 +276,10 @@ def test_values_that_no_item_can_have_are_refused() -> None:
         parse_where({"n": 10**5000})
     with pytest.raises(InvalidFilterError, match="is not a text"):
         parse_where({"n": b"x"})
+    huge: Any = 10**5000
+    for where in ({"kind": huge}, {"n": {huge: 1}}, {huge: 1}, huge):
+        with pytest.raises(InvalidFilterError, match="a number of many digits"):
+            parse_where(where)
 
 
 def test_a_date_is_the_text_that_says_it() -> None:

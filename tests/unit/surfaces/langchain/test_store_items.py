@@ -28,6 +28,7 @@ def put(value: Any = VALUE, **more: Any) -> Item:
         (False, ""),
         ([], ""),
         (["about.who", "more[*]", "n", "nowhere"], "Ada\na\nb\n1"),
+        (["more[-1]", "{text,about.who}"], "b\nlikes pizza\nAda"),
         (["$"], '{"about": {"who": "Ada"}, "more": ["a", "b"], "n": 1, "text": "likes pizza"}'),
     ],
 )
@@ -84,7 +85,8 @@ def test_values_that_json_or_the_database_cannot_store_are_refused(value: Any) -
         put(value)
 
 
-def test_paths_come_in_a_list() -> None:
-    """A text would be read as a list of paths."""
+@pytest.mark.parametrize("index", ["text", ["a["], ["a]"], ["more[x]"], ["{a"], ["{a[0]}"], [1]])
+def test_paths_come_in_a_list_and_can_lead_somewhere(index: Any) -> None:
+    """A text would be read as a list of paths, and other brackets would find nothing."""
     with pytest.raises(InvalidRequestError, match="list of paths"):
-        put(index="text")
+        put(index=index)
