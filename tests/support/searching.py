@@ -1,4 +1,4 @@
-"""Requests for candidates, as searches make them, a filter that leaves out one item, and indexes measured in no time."""
+"""Requests for candidates, as searches make them, a filter that leaves out one item, and a short measurement."""
 
 from __future__ import annotations
 
