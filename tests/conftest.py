@@ -23,6 +23,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.schema import upgrade
 from tests.support import cluster
 from tests.support.cluster import cluster_url
+from tests.support.copied_cluster import copy_clusters
 from tests.support.database import (
     SCHEMA,
     Source,
@@ -102,6 +103,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def run_folder(request: pytest.FixtureRequest) -> Path:
     """The folder that a run's processes share."""
     return Path(request.config.stash[_SHARED]["run"])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_clusters(run_folder: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        copy_clusters(patched, run_folder / f"clusters-{os.getpid()}")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -26,14 +26,14 @@ from retrieval.adapters.store.installation.embedded.home_server import HomeServe
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.domain.diagnosis import Severity
-from tests.faults.test_faults import SEED
+from tests.faults.test_faults import SECONDS, SEED
 from tests.support.database import SCHEMA, opened
 from tests.support.forked_program import forking
 from tests.support.older_server import OLD_PROGRAMS, old_cluster
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
 HASH_OF_ANN = "SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'"
-KILLS = 4
+KILLS = 4 if SECONDS else 2
 LONGEST_SECONDS = 4.0
 """The latest that a try is killed; a whole one takes some seconds."""
 

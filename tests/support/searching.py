@@ -1,4 +1,4 @@
-"""Requests for candidates, as searches make them, and a filter that leaves out one item."""
+"""Requests for candidates, as searches make them, a filter that leaves out one item, and a short measurement."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from retrieval import Collection
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
@@ -14,7 +16,14 @@ from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 from retrieval.engine.plan import choose_way
+from retrieval.services import indexes
 from retrieval.services.indexes import wanted_form
+
+
+def measure_by_few(patch: pytest.MonkeyPatch) -> None:
+    """Let a few queries measure each new index, for tests of what happens to it: 600 take longer than a small build."""
+    patch.setattr(indexes, "_SOURCES", 40)
+    patch.setattr(indexes, "_QUERIES", {10: 12, 100: 4, 200: 4})
 
 
 def excluded_item(where: dict[str, Any] | None) -> str | None:

@@ -28,9 +28,9 @@ from retrieval.services.indexes import IndexOutcome, keep_index
 from tests.support.cluster import not_on_a_cluster
 from tests.support.corpora import Corpus, clustered, make_corpus
 from tests.support.database import SCHEMA
-from tests.support.searching import index_names, walk_request, without_shard
+from tests.support.searching import index_names, measure_by_few, walk_request, without_shard
 
-SIZE, DIMENSIONS, ENOUGH = 3_000, 64, 400
+SIZE, DIMENSIONS, ENOUGH = 2_000, 64, 400
 """The size of the corpus, and from how many items on a collection has an index here."""
 
 WORDS = [f"alpha {'beta ' * (place % 3)}gamma{place % 50}" for place in range(SIZE)]
@@ -47,25 +47,25 @@ class Pair:
 @pytest.fixture(autouse=True)
 def _few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: ENOUGH)
+    measure_by_few(monkeypatch)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(database_url: str) -> AsyncIterator[Pair]:
-    """3,000 items of two tenants, with words and vectors."""
+    """The items of two tenants, with words and vectors."""
     vectors = clustered(np.random.default_rng(4), SIZE, DIMENSIONS, 100)
     own_settings = Settings(tenant="parts-1", database_schema=SCHEMA, embedder="none")
     async with (
         connect(database_url, settings=own_settings) as first,
         connect(database_url, settings=own_settings.changed(tenant="parts-4")) as four,
     ):
+        corpora = [await make_corpus(platform, vectors, queries=12, texts=WORDS) for platform in (first, four)]
+        # Divided before it is built, each index is built once.
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(indexes, "index_rows", lambda _dimensions: ENOUGH)
-            corpora = []
             for platform, parts in ((first, 1), (four, 4)):
-                corpus = await make_corpus(platform, vectors, queries=12, texts=WORDS)
                 info = await platform.split("corpus", parts)
                 assert (info.parts, info.index_parts, info.has_hnsw) == (parts, parts, True)
-                corpora.append(corpus)
         yield Pair(*corpora)
 
 

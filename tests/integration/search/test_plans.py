@@ -33,7 +33,7 @@ from retrieval.services import indexes
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA
-from tests.support.searching import index_names, without_shard
+from tests.support.searching import index_names, measure_by_few, without_shard
 
 MANY, ENOUGH_US = 6_000, 1_000
 """The number of items, and the time of comparing all of them above which a collection gets an index."""
@@ -70,6 +70,7 @@ async def corpus(database_url: str) -> AsyncIterator[Corpus]:
     ):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(indexes, "EXACT_SCAN_US", ENOUGH_US)
+            measure_by_few(patched)
             await _fill(large, near(MANY))
         await _fill(small, near(50))
         yield Corpus(large, small, near(40))

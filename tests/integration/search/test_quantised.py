@@ -26,7 +26,7 @@ from retrieval.services.indexes import IndexOutcome, is_index_off, keep_index, r
 from tests.support.corpora import Corpus, make_corpus
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
-from tests.support.searching import index_names, walk_request, without_shard
+from tests.support.searching import index_names, measure_by_few, walk_request, without_shard
 
 SIZE, DIMENSIONS, INTRINSIC = 1200, 1536, 60
 QUERIES = 12
@@ -187,8 +187,9 @@ async def test_another_tenants_vectors_stay_unseen(corpus: Corpus) -> None:
 
 
 @pytest.fixture
-async def small(platform: Platform) -> Collection:
+async def small(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Collection:
     """A collection that may have either kind, without an index yet."""
+    measure_by_few(monkeypatch)
     space = EmbeddingSpace(provider="test", model="kinds", dimensions=DIMENSIONS)
     collection = await platform.collection("docs", space=space, index="full")
     await collection.add([{"_id": str(number)} for number in range(FEW)], embeddings=structured(FEW))

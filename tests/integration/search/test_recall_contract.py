@@ -23,10 +23,10 @@ from tests.support.corpora import START, Corpus, Mask, clustered, make_corpus, r
 from tests.support.database import SCHEMA
 from tests.support.searching import walk_request
 
-SIZE, DIMENSIONS = 8_000, 384
-PER_MILLE = (1, 5, 10, 20, 100, 500, 1000)
+SIZE, DIMENSIONS = 6_000, 384
+PER_MILLE = (1, 5, 20, 100, 500, 1000)
 LIMITS = (1, 10, 100, 1000)
-QUERIES = {1: 20, 10: 16, 100: 10, 1000: 4}
+QUERIES = {1: 12, 10: 12, 100: 6, 1000: 2}
 """By limit: a long page tells of more neighbours than a short one."""
 
 Filter = Callable[[Corpus], tuple[dict[str, Any], Mask]]
@@ -34,7 +34,7 @@ Filter = Callable[[Corpus], tuple[dict[str, Any], Mask]]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
-    """8,000 vectors of 384 dimensions around 200 centres, with the index that adding them makes."""
+    """6,000 vectors of 384 dimensions around 200 centres, with the index that adding them makes."""
     settings = Settings(tenant="recall", database_schema=SCHEMA, embedder="none")
     vectors = clustered(np.random.default_rng(1), SIZE, DIMENSIONS, 200)
     async with connect(database_url, settings=settings) as platform:
@@ -77,7 +77,7 @@ async def test_a_page_is_full_and_right_where_the_filter_wants_what_is_far(
     corpus: Corpus, per_mille: int, limit: int
 ) -> None:
     """If only items match that are far from the query, an index walk meets none of them at first."""
-    mask, queries = corpus.ranks < per_mille, corpus.polar[: min(QUERIES[limit], 8)]
+    mask, queries = corpus.ranks < per_mille, corpus.polar[: min(QUERIES[limit], 5)]
     results = await corpus.found(queries, {"rank": {"lt": per_mille}}, limit)
     assert mean(corpus.recalls(queries, mask, limit, results)) >= 0.99
     for result in results:
@@ -257,7 +257,7 @@ async def test_measurements_are_stored_with_the_collection(corpus: Corpus) -> No
 
 
 WIDE, WIDE_DIMENSIONS = 2_200, 3_072
-HARD, HARD_DIMENSIONS = 5_000, 64
+HARD, HARD_DIMENSIONS = 4_000, 64
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -271,7 +271,7 @@ async def wide(database_url: str) -> AsyncIterator[Corpus]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hard(database_url: str) -> AsyncIterator[Corpus]:
-    """5,000 vectors in all directions, without any neighbourhoods, and an index on them."""
+    """4,000 vectors in all directions, without any neighbourhoods, and an index on them."""
     settings = Settings(tenant="recall-hard", database_schema=SCHEMA, embedder="none")
     vectors = np.random.default_rng(4).normal(size=(HARD, HARD_DIMENSIONS)).astype(np.float32)
     async with connect(database_url, settings=settings) as platform:
@@ -295,7 +295,7 @@ async def test_fewer_long_vectors_are_enough_for_an_index(wide: Corpus) -> None:
 @pytest.mark.parametrize("per_mille", [5, 20, 100, 500, 1000])
 async def test_a_page_of_long_vectors_is_full_and_right(wide: Corpus, per_mille: int, limit: int) -> None:
     """This holds at every selectivity, for filters that depend on the query and for those that select distant items."""
-    for queries, field, values in ((wide.queries[:5], "share", wide.shares), (wide.polar[:3], "rank", wide.ranks)):
+    for queries, field, values in ((wide.queries[:3], "share", wide.shares), (wide.polar[:2], "rank", wide.ranks)):
         results = await wide.found(queries, {field: {"lt": per_mille}}, limit)
         assert mean(wide.recalls(queries, values < per_mille, limit, results)) >= 0.99
         if per_mille <= 5:

@@ -26,7 +26,7 @@ from retrieval.services.collections import refresh_windows
 from retrieval.services.indexes import IndexOutcome, index_rows, keep_index, measure_index, rebuild_index
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, database_url
-from tests.support.searching import index_names
+from tests.support.searching import index_names, measure_by_few
 
 SPACE = EmbeddingSpace(provider="test", model="indexes", dimensions=4)
 EQUAL = (4, 3, 3, 1)
@@ -34,8 +34,9 @@ EQUAL = (4, 3, 3, 1)
 
 
 @pytest.fixture
-async def collection(platform: Platform) -> Collection:
+async def collection(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Collection:
     """A collection of 40 items with vectors."""
+    measure_by_few(monkeypatch)
     opened = await platform.collection("docs", space=SPACE)
     vectors = np.random.default_rng(0).normal(size=(40, 4))
     await opened.add([{"_id": str(number)} for number in range(40)], embeddings=vectors)
@@ -144,13 +145,13 @@ async def test_a_search_finds_the_nearest_of_items_that_are_nearer_to_each_other
     monkeypatch.setattr(indexes, "index_rows", lambda _dimensions: 1000)
     if not is_small:
         monkeypatch.setattr(indexes, "ROWS_OF_EFFORT", 1)
-    size, dimensions, number = 4000, 128, 300
+    size, dimensions, number = 2000, 128, 150
     chance = np.random.default_rng(1)
 
     def directions(number: int) -> NDArray[np.float64]:
         return as_unit(chance.normal(size=(number, dimensions)))
 
-    vectors = as_unit(directions(400)[np.arange(size) % 400] + 0.1 * directions(size))
+    vectors = as_unit(directions(200)[np.arange(size) % 200] + 0.1 * directions(size))
     copies = await platform.collection("copies", space=replace(SPACE, dimensions=dimensions))
     await copies.add([{"_id": str(place)} for place in range(size)], embeddings=vectors)
     queries = as_unit(vectors[chance.integers(size, size=number)] + 3 * directions(number))
