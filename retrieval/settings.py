@@ -364,7 +364,10 @@ class Settings(BaseSettings):
     @field_validator("tenant")
     @classmethod
     def _usable_tenant(cls, value: str) -> str:
-        checks.check_name("a tenant's", value)
+        if not checks.is_unicode(value):
+            raise ValueError(f"the name holds {checks.NO_UTF8}")
+        if not value or "\x00" in value or len(value.encode()) > 512:
+            raise ValueError("a tenant's name has 1 to 512 bytes")
         return value
 
     @field_validator("*", mode="before")

@@ -253,23 +253,6 @@ def text_fault(text: str, *, is_line: bool = False) -> str | None:
     return None if refused is None else _character_at(text, refused.start())
 
 
-MAX_NAME_BYTES = 512
-
-
-def check_name(whose: str, name: object) -> None:
-    """Raise ``InvalidRequestError`` for a name that a collection or a tenant cannot have; ``whose``: for the message.
-
-    It has 1 to 512 bytes in UTF-8, on one line, without characters that people do not see: two names that look the same
-    would be two collections.
-    """
-    if not isinstance(name, str) or not 0 < len(name.encode(errors="replace")) <= MAX_NAME_BYTES:
-        raise InvalidRequestError(f"{whose} name has 1 to {MAX_NAME_BYTES} bytes, and is not {written(name)}")
-    if not is_unicode(name):
-        raise InvalidRequestError(f"{whose} name holds {NO_UTF8}")
-    if fault := text_fault(name, is_line=True):
-        raise InvalidRequestError(f"{whose} name holds {fault}; leave it out")
-
-
 def clean_text(text: str, *, is_line: bool = False) -> str:
     """The text without the characters that may not be stored.
 

@@ -182,8 +182,6 @@ def test_changed_settings_are_checked_like_the_rest() -> None:
     assert settings.tenant == "acme"
     with pytest.raises(InvalidRequestError, match="tenant: a tenant's name has"):
         settings.changed(tenant="")
-    with pytest.raises(InvalidRequestError, match=r"tenant: a tenant's name holds U\+200B ZERO WIDTH SPACE"):
-        settings.changed(tenant="ac\u200bme")
 
 
 def test_changed_settings_are_those_that_were_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from retrieval.domain.checks import check_name, checked_whole, checks_argument_names
+from retrieval.domain.checks import checked_whole, checks_argument_names, is_storable
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
 from retrieval.domain.search.filters import Field, parse_field
 from retrieval.domain.serialization import Serializable
 
+MAX_NAME_BYTES = 512
+
 
 def check_collection_name(name: str) -> None:
-    """Raise ``InvalidRequestError`` for a name that no collection can have, as ``check_name`` does."""
-    check_name("a collection's", name)
+    """Raise ``InvalidRequestError`` for anything but a text of 1 to 512 bytes in UTF-8 without NUL."""
+    if not is_storable(name) or not 0 < len(name.encode()) <= MAX_NAME_BYTES:
+        raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")
 
 
 class IndexKind(StrEnum):

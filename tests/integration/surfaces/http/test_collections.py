@@ -134,9 +134,9 @@ async def test_a_collection_that_was_removed_elsewhere_is_unknown(client: AsyncC
     assert "()" not in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("name", ["ä /b", "..", "a?b#c%2F"])
-async def test_names_may_hold_anything_that_is_seen(client: AsyncClient, name: str) -> None:
-    """They are percent-encoded; other names are refused."""
+@pytest.mark.parametrize("name", ["ä\n/b", "..", "a?b#c%2F"])
+async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
+    """They are percent-encoded; impossible names are refused."""
     path = f"/v1/collections/{quote(name, safe='')}"
     if name == "..":
         path = "/v1/collections/%2e%2e%2f"
@@ -144,8 +144,7 @@ async def test_names_may_hold_anything_that_is_seen(client: AsyncClient, name: s
     assert (await client.put(path)).json()["name"] == name
     assert (await client.put(f"{path}/items/x%2Fy", json={"title": "t"})).json()["id"] == "x/y"
     assert (await client.delete(path)).status_code == 204
-    for hidden in ("%00", "%0A", "%E2%80%8B"):
-        assert (await client.put(f"/v1/collections/a{hidden}b")).status_code == 422
+    assert (await client.put("/v1/collections/a%00b")).status_code == 422
     assert (await client.get("/v1/collections/a%00b/reembedding")).status_code == 422
 
 

@@ -153,7 +153,7 @@ def test_a_login_that_no_database_has_is_refused_before_a_statement_is_made() ->
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [(["analysts", "add", "caf\udce9", "--sql"], "LOGIN"), (["-t", "caf\udce9", "status"], "tenant: a tenant's name")],
+    [(["analysts", "add", "caf\udce9", "--sql"], "LOGIN"), (["-t", "caf\udce9", "status"], "tenant: the name")],
 )
 def test_an_argument_that_is_not_utf_8_is_named_as_such(
     arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
