@@ -387,6 +387,17 @@ async def test_a_value_with_which_later_calls_would_fail_is_refused(
     assert await other.collections() == []
 
 
+async def test_a_model_that_its_trial_refused_moves_too(other: Platform, tmp_path: Path, whole: list[str]) -> None:
+    """Of such a model only the settings are stored that it was fitted for, and the outcome."""
+    settings = {"share": 0.6, "space_id": None}
+    lines = changed(whole, _line(whole, "model"), is_published=False, definition=settings)
+    lines = changed(lines, _line(lines, "learning_state"), model_version=0)
+    (tmp_path / "refused.jsonl").write_text("\n".join(lines))
+    await other.import_collection(tmp_path / "refused.jsonl")
+    [model] = await (await other.collection("whole", create=False)).models()
+    assert not model.is_published
+
+
 async def test_times_that_an_application_gave_may_be_any(other: Platform, tmp_path: Path, whole: list[str]) -> None:
     """From the first to the last that Python can hold."""
     lines = whole
