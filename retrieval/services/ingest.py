@@ -239,8 +239,8 @@ async def ingest(
 
 def checked_first_batch(
     lines: Iterator[InputLine], schema: Mapping[str, Any] | None, *, skip: bool
-) -> Iterator[InputLine]:
-    """The same lines, after a check of the first batch, also by the schema of the collection.
+) -> tuple[Iterator[InputLine], bool]:
+    """The same lines, after a check of the first batch, also by the schema of the collection; and if any may be stored.
 
     Raises what ``ingest`` would raise before it stores anything, so that no collection is made for such lines.
     """
@@ -251,9 +251,11 @@ def checked_first_batch(
             first.append(line)
             yield line
 
+    items = []
     if batch := _next_batch(_fitting(noted(), AttributeSchema.checked(schema)), skip=skip):
-        check_some_text(batch.items)
-    return chain(first, lines)
+        check_some_text(items := batch.items)
+    following = list(islice(lines, 1))
+    return chain(first, following, lines), bool(items or following)
 
 
 def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iterator[InputLine]:

@@ -230,8 +230,9 @@ def test_bad_lines_are_put_aside_and_can_be_mended(program: Program) -> None:
     assert "2 bad lines put aside in items.rejects.jsonl" in process.stderr
 
     path = program.write("bad.jsonl", "{broken")
-    process = program("ingest", "notes", path, "--on-error", "skip")
+    process = program("ingest", "others", path, "--on-error", "skip")
     assert (process.returncode, "no item could be stored: 1 bad line put aside in" in process.stderr) == (1, True)
+    assert "there is no collection 'others'" in program("search", "others", "note").stderr
     aside = program.folder / "items.rejects.jsonl"
     assert aside.read_text() == '{broken\n{"title": "no key"}\n'
     aside.write_text(json.dumps(NOTES[2]) + "\n")

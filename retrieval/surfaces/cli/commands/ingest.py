@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
@@ -251,16 +250,19 @@ def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | N
     reads_input = STANDARD_INPUT in source.names
     with opened(when_interrupted=CONTINUES, reads_standard_input=reads_input) as (platform, wait):
         try:
-            lines = checked_first_batch(source.lines(), options.schema, skip=rejected is not None)
+            lines, has_items = checked_first_batch(source.lines(), options.schema, skip=rejected is not None)
             if source.holds_tickets:
                 options = replace(options, filterable={**TICKET_FILTERABLE, **options.filterable})
-            first = list(islice(lines, 1))
-            if not first and wait(options.is_new(platform)):
-                return stored
+            if not has_items and wait(options.is_new(platform)):
+                bad = list(lines)
+                if rejected is not None:
+                    for line in bad:
+                        rejected.add(line)
+                return IngestReport(rejected=len(bad))
             collection = wait(options.opened(platform, source.text_bytes))
             with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
                 add = None if rejected is None else rejected.add
-                return wait(collection.ingest(chain(first, lines), rejected=add, prune=options.prune, progress=follow))
+                return wait(collection.ingest(lines, rejected=add, prune=options.prune, progress=follow))
         except BadLineError as error:
             reason = (
                 f"{error.reason}; stored before it: {several(stored.read, 'item')}; correct the line and run the "
