@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -96,6 +99,15 @@ def test_attributes_cannot_be_changed_afterwards() -> None:
     assert item.attributes["priority"] == "High"
     with pytest.raises(TypeError):
         item.attributes["priority"] = "Low"  # type: ignore[index]
+
+
+def test_an_item_can_be_sent_to_another_process_and_copied() -> None:
+    """The attributes stay frozen."""
+    item = Item(item_id="a", tags=["t"], attributes={"more": {"n": 1}})  # type: ignore[arg-type]
+    for same in (pickle.loads(pickle.dumps(item)), copy.deepcopy(item), Item(**asdict(item))):  # noqa: S301 - our own
+        assert same == item
+        with pytest.raises(TypeError):
+            same.attributes["more"] = 1  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
