@@ -13,11 +13,12 @@ from psycopg import errors as pg
 from psycopg_pool import PoolTimeout, TooManyRequests
 
 from retrieval.adapters.store.deadline import current_deadline, late
-from retrieval.adapters.store.installation.embedded.home import is_socket_url
 from retrieval.domain import errors
 from retrieval.domain.checks import NO_UTF8
 
 URL_SETTING = "RETRIEVAL_DATABASE_URL"
+EMBEDDED = ""
+"""Instead of a setting's name: the URL is the embedded server's, which no setting names."""
 """What the platform's own URL is called in messages."""
 
 
@@ -171,7 +172,7 @@ def _unreachable(error: psycopg.Error, reason: str, url: str, setting: str) -> s
     if refusal := _refusal(str(error)):
         return f"{server} refused the login: {refusal}; check {setting}"
     if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
-        if is_socket_url(url):
+        if setting == EMBEDDED:
             return (
                 f"cannot reach the embedded PostgreSQL at {server}: {reason}; try again, which starts it; server.log "
                 "in its folder says why it ended"

@@ -87,6 +87,7 @@ def check_collection(
         mend = f"make it as it was: CREATE TEXT SEARCH CONFIGURATION {language} (COPY = simple), with its dictionaries"
         yield Severity.ERROR.finding("language", found, mend, about=name)
     yield from _check_waiting(
+        stored,
         status,
         tenant.without_words.get(collection_id, 0),
         is_mixed=collection_id in tenant.mixed,
@@ -119,14 +120,18 @@ def _job(job: str, name: str) -> str:
     return f"retrieval jobs run {job} --collection {shlex.quote(name)}"
 
 
+_ADD_AGAIN = "add these items again with embeddings=, or open the platform with their embedder: connect(embedder=...)"
+
+
 def _check_waiting(
-    status: CollectionStatus, without_words: int, *, is_mixed: bool, has_worker: bool
+    stored: StoredCollection, status: CollectionStatus, without_words: int, *, is_mixed: bool, has_worker: bool
 ) -> Iterator[Finding]:
     name = status.name
     severity = Severity.ADVICE if has_worker else Severity.WARNING
     if status.pending:
         found = f"{several(status.pending, 'item')} of collection {name!r} without a vector yet: only words find them"
-        yield severity.finding("pending", found, _job("embed", name), about=name)
+        is_own = stored.space is not None and not is_configurable(stored.space.space)
+        yield severity.finding("pending", found, _ADD_AGAIN if is_own else _job("embed", name), about=name)
     if without_words:
         found = f"{several(without_words, 'item')} of collection {name!r} not in the index of words"
         yield Severity.ERROR.finding("words", f"{found}: only vectors find them", _job("statistics", name), about=name)

@@ -16,7 +16,7 @@ from retrieval.adapters.store.installation.checks import REVISION, status_of
 from retrieval.adapters.store.installation.embedded.home import default_home
 from retrieval.adapters.store.installation.embedded.server import EmbeddedServer, start_embedded
 from retrieval.adapters.store.replicas import READ_URLS_SETTING, Replicas
-from retrieval.adapters.store.translate import URL_SETTING, server_name
+from retrieval.adapters.store.translate import EMBEDDED, URL_SETTING, server_name
 from retrieval.domain.errors import ConfigurationError, SchemaRevisionError
 from retrieval.settings import Settings
 
@@ -100,7 +100,7 @@ async def _open(settings: Settings, url: str, embedded: Path | None = None, sett
         pool_timeout_seconds=settings.pool_timeout_seconds,
         is_pooled=settings.transaction_pooler,
         revive=revive if embedded is not None else None,
-        setting=setting,
+        setting=EMBEDDED if embedded is not None else setting,
     )
 
 

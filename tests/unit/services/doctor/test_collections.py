@@ -11,8 +11,10 @@ from retrieval.adapters.store.installation.examination import TenantFacts
 from retrieval.adapters.store.installation.queue import FAILED, JobRun
 from retrieval.adapters.store.search.indexes import AnnIndex, IndexStatus
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.items.collection import IndexKind
+from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.services.doctor.collections import (
     check_collection,
     check_embedders,
@@ -181,6 +183,14 @@ def test_a_name_that_the_shell_would_split_is_quoted() -> None:
     odd = {"name": "it's mine", "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20)}
     (finding,) = findings(hnsw(), stored=odd, pending=1)
     assert finding.mend == """retrieval jobs run embed --collection 'it'"'"'s mine'"""
+
+
+def test_only_their_application_can_give_vectors_of_its_own() -> None:
+    """No job helps where no setting names the embedder."""
+    own = StoredSpace(4, EmbeddingSpace(provider="acme", model="m", dimensions=384))
+    index = AnnIndex(rows=20_000, index_bytes=40 << 20)
+    (finding,) = findings(hnsw(), stored={"space": own, "ann_index": index}, pending=1)
+    assert finding.mend.startswith("add these items again with embeddings=")
 
 
 def test_a_queue_with_a_worker_is_not_spoken_of() -> None:

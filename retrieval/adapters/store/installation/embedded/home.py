@@ -173,15 +173,7 @@ def check_is_made(home: Path) -> None:
         raise DatabaseUnreachableError("there is no database yet; make the embedded one with: retrieval db upgrade")
 
 
-# Without the empty address, the variable PGHOSTADDR would lead to another server.
-_NO_ADDRESS = "&hostaddr=&"
-
-
 def socket_url(directory: Path) -> str:
     """Return the URL of the platform's database on the socket in ``directory``, as superuser."""
-    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(directory))}{_NO_ADDRESS}port={PORT}"
-
-
-def is_socket_url(url: str) -> bool:
-    """Whether ``socket_url`` made the URL: no other has an empty address."""
-    return _NO_ADDRESS in url
+    # Without the empty address, the variable PGHOSTADDR would lead to another server.
+    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(directory))}&hostaddr=&port={PORT}"
