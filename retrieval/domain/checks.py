@@ -49,7 +49,8 @@ _OURS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("score_threshold", "threshold"), ("min_score",)),
     **dict.fromkeys(("dsn", "database_url"), ("url",)),
     **dict.fromkeys(("user", "user_id"), ("actor",)),
-    **dict.fromkeys(("content", "page_content"), ("body", "text")),
+    **dict.fromkeys(("content", "page_content", "text"), ("body", "text")),
+    "id": ("item_id",),
     "q": ("query",),
     "metadata": ("attributes",),
 }

@@ -241,15 +241,15 @@ def _lifetime(ttl: object, now: float) -> dict[str, float]:
     return {TTL_MINUTES: float(ttl), EXPIRES_AT: now + 60.0 * ttl}
 
 
-_PATH = re.compile(r"(?:[^][{}]|\[(?:\*|-?\d+)\]|\{[^][{}]*\})*", re.DOTALL)
-"""A path in LangGraph's notation, which would find nothing by any other brackets."""
+_INDEX = re.compile(r"\[\s*(?:\*|[+-]?\d+)\s*\]")
 
 
 def are_paths(fields: object) -> bool:
-    """Whether it is a list of paths that can lead to texts."""
+    """Whether it is a list of paths in LangGraph's notation, which would find nothing by other or open brackets."""
     if isinstance(fields, str) or not isinstance(fields, Sequence):
         return False
-    return all(isinstance(path, str) and _PATH.fullmatch(path) for path in fields)
+    bare = [_INDEX.sub("", path) if isinstance(path, str) else "[" for path in fields]
+    return all(path.count("{") == path.count("}") and not {"[", "]"} & set(path) for path in bare)
 
 
 def _texts(value: Mapping[str, Any], fields: Sequence[str]) -> list[str]:

@@ -85,7 +85,7 @@ def test_values_that_json_or_the_database_cannot_store_are_refused(value: Any) -
         put(value)
 
 
-@pytest.mark.parametrize("index", ["text", ["a["], ["a]"], ["more[x]"], ["{a"], ["{a[0]}"], [1]])
+@pytest.mark.parametrize("index", ["text", ["a["], ["a]"], ["more[x]"], ["{a"], [1]])
 def test_paths_come_in_a_list_and_can_lead_somewhere(index: Any) -> None:
     """A text would be read as a list of paths, and other brackets would find nothing."""
     with pytest.raises(InvalidRequestError, match="list of paths"):
