@@ -553,7 +553,7 @@ async def test_impossible_actions_are_refused(moving: Platform, platform: Platfo
     for refused in (platform.reembed, platform.reembed_cost):
         with pytest.raises(InvalidRequestError, match=r"is in the space .* already"):
             await refused("docs", to=HashingEmbedder().space)
-    with pytest.raises(InvalidRequestError, match="a collection's name holds"):
+    with pytest.raises(InvalidRequestError, match="a collection's name has"):
         await platform.reembedding("docs\0")
     with pytest.raises(InvalidRequestError, match="has no embedder for the space other/one"):
         await moving.reembed("docs", to=EmbeddingSpace(provider="other", model="one", dimensions=3))
