@@ -334,7 +334,7 @@ def hits(
 
 
 _NO_SNIPPET = None
-
+"""A hit gets its snippet later, if the search requests one."""
 _BY_SCORE = (Slot.EXPLOIT, 1.0)
 """Slot and propensity of a hit whose place follows from its score alone."""
 

@@ -240,7 +240,7 @@ async def ingest(
 def checked_first_batch(
     lines: Iterator[InputLine], schema: Mapping[str, Any] | None, *, skip: bool
 ) -> tuple[Iterator[InputLine], bool]:
-    """The same lines, after a check of the first batch, also by the schema of the collection; and if any may be stored.
+    """The same lines, after a check of the first batch, also by the schema; and whether an item may be among them.
 
     Raises what ``ingest`` would raise before it stores anything, so that no collection is made for such lines.
     """
@@ -251,11 +251,12 @@ def checked_first_batch(
             first.append(line)
             yield line
 
-    items = []
-    if batch := _next_batch(_fitting(noted(), AttributeSchema.checked(schema)), skip=skip):
-        check_some_text(items := batch.items)
+    batch = _next_batch(_fitting(noted(), AttributeSchema.checked(schema)), skip=skip)
+    if batch is not None and batch.items:
+        check_some_text(batch.items)
+        return chain(first, lines), True
     following = list(islice(lines, 1))
-    return chain(first, following, lines), bool(items or following)
+    return chain(first, following, lines), bool(following)
 
 
 def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iterator[InputLine]:

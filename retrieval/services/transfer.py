@@ -318,7 +318,7 @@ def _adapt(
     match kind:
         case "profile":
             Profile.from_dict(row["definition"])
-        case "model" if row["is_published"]:  # of a refused one only the outcome of its trial is stored
+        case "model" if row["is_published"]:  # a refused model is stored without its weights
             LearnedModel.from_dict(row["version"], row["definition"])
         case "retrieval":
             _check_search(row)

@@ -17,9 +17,9 @@ from retrieval.domain import errors
 from retrieval.domain.checks import NO_UTF8
 
 URL_SETTING = "RETRIEVAL_DATABASE_URL"
-EMBEDDED = ""
-"""Instead of a setting's name: the URL is the embedded server's, which no setting names."""
 """What the platform's own URL is called in messages."""
+EMBEDDED = ""
+"""Instead of the name of a setting: the URL is the embedded server's, and no setting has it."""
 
 
 class translated:  # noqa: N801 - used as a function, in a with

@@ -245,11 +245,16 @@ _INDEX = re.compile(r"\[\s*(?:\*|[+-]?\d+)\s*\]")
 
 
 def are_paths(fields: object) -> bool:
-    """Whether it is a list of paths in LangGraph's notation, which would find nothing by other or open brackets."""
-    if isinstance(fields, str) or not isinstance(fields, Sequence):
+    """Whether it is a list of paths in LangGraph's notation."""
+    return not isinstance(fields, str) and isinstance(fields, Sequence) and all(map(_is_path, fields))
+
+
+def _is_path(path: object) -> bool:
+    """Whether each bracket encloses an index and each brace is closed; otherwise LangGraph finds nothing."""
+    if not isinstance(path, str):
         return False
-    bare = [_INDEX.sub("", path) if isinstance(path, str) else "[" for path in fields]
-    return all(path.count("{") == path.count("}") and not {"[", "]"} & set(path) for path in bare)
+    bare = _INDEX.sub("", path)
+    return not {"[", "]"} & set(bare) and bare.count("{") == bare.count("}")
 
 
 def _texts(value: Mapping[str, Any], fields: Sequence[str]) -> list[str]:

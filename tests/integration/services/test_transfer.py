@@ -388,7 +388,7 @@ async def test_a_value_with_which_later_calls_would_fail_is_refused(
 
 
 async def test_a_model_that_its_trial_refused_moves_too(other: Platform, tmp_path: Path, whole: list[str]) -> None:
-    """Of such a model only the settings are stored that it was fitted for, and the outcome."""
+    """Its weights are not stored, and nobody needs them."""
     settings = {"share": 0.6, "space_id": None}
     lines = changed(whole, _line(whole, "model"), is_published=False, definition=settings)
     lines = changed(lines, _line(lines, "learning_state"), model_version=0)
