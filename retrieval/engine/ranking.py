@@ -207,15 +207,6 @@ def reranked(
     return sorted(candidates, key=lambda hit: -hit.score)
 
 
-def ranked_scores(results: LegResults, profile: Profile, limit: int) -> list[tuple[str, float]]:
-    """Item ids and scores as in ``ranking``, without the parts of the scores: several times as fast."""
-    if len(results.rankings) > 1 or profile.signals:
-        weights, least = profile.weights_of(results.rankings), profile.min_score
-        scored = fusion.fused_scores(results.rankings, weights, profile.fusion)[:limit]
-        return scored if least is None else [candidate for candidate in scored if candidate[1] >= least - ROUNDING]
-    return [(hit.item_id, hit.score) for found in results.rankings.values() for hit in found[:limit]]
-
-
 def merged(each: Sequence[LegResults], *preferred: Sequence[LegResults]) -> LegResults:
     """Merge the candidates of a query and its rewrites, and those of each preferred filter.
 

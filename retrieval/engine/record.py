@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,7 +29,7 @@ from retrieval.domain.search.fusion import Candidate, Fused, on_unit_scale
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import RERANK, Scored, reranked_scores
 from retrieval.engine.plan import SearchPlan
-from retrieval.engine.ranking import bests_of, ranked_scores, signals_of
+from retrieval.engine.ranking import bests_of, signals_of
 from retrieval.engine.request import SearchRequest, checked_preferred
 
 
@@ -164,6 +165,8 @@ class AnsweredSearch:
     query: Query
     leg_results: LegResults
     """The candidates of the ranking."""
+    ranked: Sequence[Fused]
+    """The candidates in the order of fusion, as many as the profile's recording keeps."""
     shown: Sequence[Fused]
     """The hits in order, without their items' texts, which may be large while the record waits."""
     slate: Sequence[Placed] = ()
@@ -176,7 +179,7 @@ class AnsweredSearch:
 
     def record(self) -> SearchRecord:
         """The complete record of the search."""
-        decision, leg_results = self.decision, self.leg_results
+        decision = self.decision
         retrieved_at = time_of(self.retrieval_id)
         condition, request = recorded_request(self.request)
         if self.reranked is not None:
@@ -184,14 +187,13 @@ class AnsweredSearch:
         if self.request.vector is not None or self.request.about is not None:
             request["space_id"] = self.plan.request.space_id
         vector = self.query.vector if self.request.vector is not None else None
-        pool = ranked_scores(leg_results, self.plan.profile, self.plan.profile.recording.pool)
         return SearchRecord(
             collection_id=self.collection_id,
             retrieval_id=self.retrieval_id,
             retrieved_at=retrieved_at,
             cluster=decision.cluster,
             query=self.request.query,
-            vector=None if vector is None else vector.tolist(),
+            vector=None if vector is None else array("f", vector.tobytes()),
             condition=condition,
             request=search_record.unusual(request),
             profile_version=self.profile_version or 0,
@@ -200,13 +202,13 @@ class AnsweredSearch:
             statistics_at=decision.statistics_at or retrieved_at,
             seed=self.seed,
             eligible=decision.eligible,
-            path=leg_results.path.value,
+            path=self.leg_results.path.value,
             notes=self.plan.notes,
             timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != search_record.TOTAL},
             retrieval_time_ms=self.timings_ms[search_record.TOTAL],
             **search_record.context_columns(self.context),
-            **_pool(pool, self),
-            **_shown(pool, self),
+            **_pool(self),
+            **_shown(self),
         )
 
     def encoded_record(self) -> AnsweredSearch | EncodedRecord:
@@ -231,15 +233,15 @@ Recordable = AnsweredSearch | ComposedAnswer | EncodedRecord
 """What the recorder stores."""
 
 
-def _pool(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[str, Any]:
-    """The columns of the candidates; ``pool``: item ids with their relevance."""
+def _pool(answered: AnsweredSearch) -> dict[str, Any]:
+    """The columns of the candidates."""
     # Each leg has about a hundred candidates, so map handles them, without a Python loop.
-    leg_results, items = answered.leg_results, list(map(_FIRST, pool))
+    leg_results, items = answered.leg_results, list(map(_FIRST, answered.ranked))
     legs = {name: ranking for name, ranking in leg_results.rankings.items() if name != REFINING}
     rows = [_in_order_of(ranking, items) for ranking in legs.values()]
     likeness = leg_results.rankings.get(REFINING)
     brought, bests = leg_results.brought, bests_of(leg_results)
-    columns = _signal_columns(pool, answered, bests)
+    columns = _signal_columns(answered, bests)
     return {
         "legs": list(legs),
         "bests": [bests[leg] for leg in legs],
@@ -263,32 +265,33 @@ _UNKNOWN: tuple[Any, ...] = ("", "", 0, None)
 _FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
 
-def _signal_columns(
-    pool: Sequence[tuple[str, float]], answered: AnsweredSearch, bests: Mapping[str, float]
-) -> dict[str, list[float | None]]:
+def _signal_columns(answered: AnsweredSearch, bests: Mapping[str, float]) -> dict[str, list[float | None]]:
     """The signals of reranking, learning and exploration by name, and the final score."""
-    decision, profile = answered.decision, answered.plan.profile
+    decision, profile, ranked = answered.decision, answered.plan.profile, answered.ranked
     columns: dict[str, list[float | None]] = {
-        name: [values.get(item_id) for item_id, _ in pool] for name, values in decision.signals.items()
+        name: [values.get(hit.item_id) for hit in ranked] for name, values in decision.signals.items()
     }
+    relevances = [hit.score for hit in ranked]
     if answered.reranked is not None and profile.rerank is not None:
-        columns[RERANK] = scores = [answered.reranked.scores.get(item_id) for item_id, _ in pool]
-        own = on_unit_scale([relevance for _, relevance in pool], bests, profile)
-        pool = list(zip(map(_FIRST, pool), reranked_scores(own, scores, profile.rerank.weight), strict=True))
+        columns[RERANK] = scores = [answered.reranked.scores.get(hit.item_id) for hit in ranked]
+        own = on_unit_scale(relevances, bests, profile)
+        relevances = reranked_scores(own, scores, profile.rerank.weight)
     if decision.scores or RERANK in columns:
-        columns["score"] = [decision.scores.get(item_id, relevance) for item_id, relevance in pool]
+        columns["score"] = [
+            decision.scores.get(hit.item_id, relevance) for hit, relevance in zip(ranked, relevances, strict=True)
+        ]
     return columns
 
 
-def _shown(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[str, Any]:
+def _shown(answered: AnsweredSearch) -> dict[str, Any]:
     """The columns of the hits. The parts of their scores are stored where they do not follow from the pool."""
-    hits, decision, pulls = answered.shown, answered.decision, answered.decision.pulls
+    hits, ranked, decision, pulls = answered.shown, answered.ranked, answered.decision, answered.decision.pulls
     placed_by_id = {placed.item_id: placed for placed in answered.slate}
-    each = [placed_by_id.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
+    each = [placed_by_id.get(hit.item_id, _BY_SCORE) for hit in hits]
     # Ranks follow from the pool only if it has every candidate with a likeness or a score of the stack.
     others = len(decision.scores) or len(answered.leg_results.rankings.get(REFINING, ()))
-    is_whole = others <= len(pool) and answered.reranked is None and bool(decision.weights or not decision.scores)
-    is_plain = is_whole and {hit.item_id for hit in hits}.issubset(map(_FIRST, pool))
+    is_whole = others <= len(ranked) and answered.reranked is None and bool(decision.weights or not decision.scores)
+    is_plain = is_whole and {hit.item_id for hit in hits}.issubset(map(_FIRST, ranked))
     signals = (dict(decision.weights) or None) if is_plain else [signals_of(hit.contributions) for hit in hits]
     return {
         **search_record.shown_columns(
@@ -301,3 +304,7 @@ def _shown(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[
         ),
         "shown_signals": signals,
     }
+
+
+_BY_SCORE = Placed("")
+"""The place of any hit that has no slot of its own."""

@@ -70,6 +70,8 @@ class RunningSearch:
     """The candidates as found at first."""
     leg_results: LegResults = _NOT_FOUND
     """The candidates of the ranking, for which the legs may have gone deeper."""
+    ranked: Sequence[Fused] = ()
+    """The candidates in the order of fusion, at least as many as the record keeps."""
     pool: Sequence[Fused] = ()
     """The best candidates by relevance, including the hits."""
     reranked: Scored | None = None
@@ -380,8 +382,10 @@ class Searcher:
         is_diverse, pool = search.plan.is_diverse, search.plan.pool
         # Signals are computed for every candidate, so their number stays small.
         deepest = MAX_DEPTH if is_diverse or profile.signals else _DEEPEST
-        # Without diversity and groups, no ranking beyond the pool is needed.
-        most_ranked = None if is_diverse or search.request.group_by is not None else pool
+        # Without diversity and groups, no ranking beyond the pool and the record is needed.
+        most_ranked = None
+        if not (is_diverse or search.request.group_by):
+            most_ranked = max(pool, profile.recording.pool if search.is_recorded else 0)
         search.first = search.leg_results
         while True:
             ranked = await aside(partial(_in_order, search, most_ranked), is_long=is_long)
@@ -491,6 +495,7 @@ class Searcher:
             query=search.query,
             # The record waits, and texts may be large.
             leg_results=replace(leg_results, rows={}, likely=store.NO_ROWS),
+            ranked=search.ranked[: profile.recording.pool],
             shown=shown,
             slate=search.slate,
             timings_ms=timings,
@@ -618,8 +623,8 @@ def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fu
 def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:
     """The candidates, best first; with ``group_by`` only the best of each group."""
     search.leg_results = ranking.with_refining(search.leg_results, search.plan.profile)
-    ranked = ranking.ranking(search.leg_results, search.plan.profile, most_ranked, _most_explained(search))
-    return ranked if search.request.group_by is None else ranking.best_of_groups(ranked, search.groups)
+    search.ranked = ranking.ranking(search.leg_results, search.plan.profile, most_ranked, _most_explained(search))
+    return search.ranked if search.request.group_by is None else ranking.best_of_groups(search.ranked, search.groups)
 
 
 def _most_explained(search: RunningSearch) -> int | None:

@@ -50,6 +50,7 @@ def answered_search(
     values: dict[str, Any] = {
         "collection_id": 1,
         "profile_version": 1,
+        "ranked": ranking(leg_results, used_profile, used_profile.recording.pool),
         "shown": hits,
         "timings_ms": {"candidates": 1.5, "total": 2.5},
         "seed": 42,

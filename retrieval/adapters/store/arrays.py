@@ -27,6 +27,15 @@ NULL = _INT4.pack(-1)
 """An element, or a field of a row, that is NULL: instead of its length."""
 
 
+class _Lengths(dict[int, bytes]):
+    def __missing__(self, length: int) -> bytes:
+        return _INT4.pack(length)
+
+
+LENGTHS = _Lengths({length: _INT4.pack(length) for length in range(256)})
+"""The length before an element, or a field of a row, by the number of its bytes. Short ones are encoded in advance."""
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """A value in PostgreSQL's binary format, complete, so that each statement of a batch sends the same bytes."""
@@ -82,7 +91,7 @@ def half_vectors(vectors: Iterable[Vector | None]) -> HalfVectors:
 
 def array_of(element: int, values: Sequence[bytes | None]) -> bytes:
     """An array with one dimension; None is NULL. ``element``: the OID of its elements' type."""
-    elements = [NULL if value is None else _INT4.pack(len(value)) + value for value in values]
+    elements = [NULL if value is None else LENGTHS[len(value)] + value for value in values]
     return array_head(element, (len(values),), has_null=None in values) + b"".join(elements)
 
 

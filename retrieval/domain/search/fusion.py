@@ -75,14 +75,9 @@ def fuse(
     return [Fused(item_id, score, tuple(parts.get(item_id, ()))) for item_id, score in best]
 
 
-def fused_scores(rankings: Rankings, weights: LegWeights, fusion: Fusion) -> list[tuple[str, float]]:
-    """The item ids with their scores as ``fuse`` gives them, in its order: for rankings that need no explanation."""
-    return _sum_scores(_value_candidates(rankings, weights, fusion))
-
-
 def fused_ids(rankings: Rankings, weights: LegWeights, fusion: Fusion) -> list[str]:
     """The item ids in the order of ``fuse``, several times as fast: for rankings that need no explanation."""
-    return [item_id for item_id, _ in fused_scores(rankings, weights, fusion)]
+    return [item_id for item_id, _ in _sum_scores(_value_candidates(rankings, weights, fusion))]
 
 
 def refined(

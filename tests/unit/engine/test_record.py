@@ -160,7 +160,11 @@ def test_a_vector_is_kept_only_where_the_caller_gave_it() -> None:
     """An embedded query can be embedded again."""
     assert answered_search().record().vector is None
     by_vector = SearchRequest(query="", vector=np.ones(3, np.float32), limit=3, condition=None, profile=None)
-    assert answered_search(request=by_vector).record().vector == [1.0, 1.0, 1.0]
+    stored_record = answered_search(request=by_vector).record()
+    assert list(stored_record.vector or ()) == value_of(encoded(stored_record), "vector") == [1.0, 1.0, 1.0]
+    by_vector = replace(by_vector, vector=np.array([1, np.nan, 1], np.float32))
+    with pytest.raises(ValueError, match="not finite"):
+        encoded(answered_search(request=by_vector).record())
 
 
 def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:

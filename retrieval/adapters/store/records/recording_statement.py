@@ -20,7 +20,7 @@ from struct import Struct
 from typing import Any
 from uuid import UUID
 
-from retrieval.adapters.store.arrays import NULL, array_head, array_of
+from retrieval.adapters.store.arrays import LENGTHS, NULL, array_head, array_of
 from retrieval.adapters.store.installed_sql import directory
 from retrieval.domain.records.search_record import Matrix, SearchRecord
 
@@ -28,8 +28,6 @@ _INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TEXT, _UUID = 25, 2950
-_FEW = 256
-_LENGTHS = [_INT4.pack(length) for length in range(_FEW)]
 
 
 def encoded(record: SearchRecord) -> bytes:
@@ -37,10 +35,7 @@ def encoded(record: SearchRecord) -> bytes:
     parts = [_COUNT]
     for head, encode, value in zip(_HEADS, _ENCODERS, _VALUES(record), strict=True):
         data = None if value is None else encode(value)
-        if data is None:
-            parts += head, NULL
-        else:
-            parts += head, _LENGTHS[size] if (size := len(data)) < _FEW else _INT4.pack(size), data
+        parts += (head, NULL) if data is None else (head, LENGTHS[len(data)], data)
     return b"".join(parts)
 
 
@@ -101,31 +96,31 @@ def numbers(values: Sequence[Any], code: str, shape: tuple[int, ...] = ()) -> by
     if not isfinite(sum(present)) and not all(map(isfinite, present)):
         raise ValueError(f"{next(number for number in present if not isfinite(number))} is not a finite number")
     if present is not values:
-        head, pack = _INT4.pack(size), Struct(f">{code}").pack
-        data = [NULL if value is None else head + pack(value) for value in values]
-        return array_head(kind, shape, has_null=True) + b"".join(data)
-    packed = array(code, values)
-    if sys.byteorder == "little":
-        packed.byteswap()
-    return array_head(kind, shape) + _with_sizes(memoryview(packed), size)
-
-
-def _with_sizes(numbers: memoryview, size: int) -> bytes:
-    """The numbers, each after its size, without a Python loop over the hundreds of numbers."""
-    result = bytearray(_sizes(size, len(numbers)))
-    if size == 2:
-        words, source = memoryview(result).cast("H"), numbers.cast("B").cast("H")
-    else:
-        words, source = memoryview(result).cast("I"), numbers.cast("B").cast("I")
-    head, body = 4 // words.itemsize, size // words.itemsize
-    for index in range(body):
-        words[head + index :: head + body] = source[index::body]
-    return bytes(result)
+        head, pack = LENGTHS[size], Struct(f">{code}").pack
+        elements = [NULL if value is None else head + pack(value) for value in values]
+        return array_head(kind, shape, has_null=True) + b"".join(elements)
+    sized = [size] * (2 * len(values))
+    sized[1::2] = values
+    return array_head(kind, shape) + _sized(code, len(values)).pack(*sized)
 
 
 @lru_cache(maxsize=256)
-def _sizes(size: int, number: int) -> bytes:
-    return (_INT4.pack(size) + bytes(size)) * number
+def _sized(code: str, number: int) -> Struct:
+    """The layout of that number of values, each after its size."""
+    return Struct(">" + f"i{code}" * number)
+
+
+def _vector(values: Sequence[float]) -> bytes:
+    """As ``numbers`` in single precision, several times as fast for the hundreds of numbers of a vector."""
+    if not isfinite(sum(values)):
+        raise ValueError("a vector has a number that is not finite")
+    swapped = array("f", values)
+    if sys.byteorder == "little":
+        swapped.byteswap()
+    size, kind = _NUMBERS["f"]
+    words = array("I", _INT4.pack(size) + bytes(size)) * len(values)
+    words[1::2] = array("I", swapped.tobytes())
+    return array_head(kind, (len(values),)) + words.tobytes()
 
 
 def _matrix(rows: Sequence[Sequence[Any]], code: str) -> bytes:
@@ -164,7 +159,8 @@ _KINDS: Mapping[str, tuple[int, _Encoder]] = {
 }
 """The OID of each type, the same on every server, and its encoder."""
 
-_MATRICES: Mapping[str, _Encoder] = {
+_OWN_ENCODERS: Mapping[str, _Encoder] = {
+    "vector": _vector,
     "pool_scores": _score_matrix,
     "pool_scores_exact": _exact_score_matrix,
     "pool_ranks": partial(_matrix, code="h"),
@@ -183,7 +179,7 @@ COLUMNS: Mapping[str, str] = _columns()
 
 _COUNT = _INT4.pack(len(COLUMNS))
 _HEADS = [_INT4.pack(_KINDS[kind][0]) for kind in COLUMNS.values()]
-_ENCODERS = [_MATRICES.get(name) or _KINDS[kind][1] for name, kind in COLUMNS.items()]
+_ENCODERS = [_OWN_ENCODERS.get(name) or _KINDS[kind][1] for name, kind in COLUMNS.items()]
 _VALUES = attrgetter(*("pool_scores" if name == "pool_scores_exact" else name for name in COLUMNS))
 
 # An item that was forgotten after the search is recorded by a pseudonym, wherever the record names it.
