@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from retrieval.domain.search.reranking import RERANK, Scored, reranked_scores
 from retrieval.engine.plan import SearchPlan
 from retrieval.engine.ranking import bests_of, signals_of
 from retrieval.engine.request import SearchRequest, checked_preferred
+
+_log = logging.getLogger(__name__)
 
 
 def recorded_request(request: SearchRequest) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -168,7 +171,7 @@ class AnsweredSearch:
     ranked: Sequence[Fused]
     """The candidates in the order of fusion, as many as the profile's recording keeps."""
     shown: Sequence[Fused]
-    """The hits in order, without their items' texts, which may be large while the record waits."""
+    """The hits in order, without their items."""
     slate: Sequence[Placed] = ()
     """The slots of the hits; a hit without a slot is placed by its score."""
     timings_ms: Mapping[str, float]
@@ -211,26 +214,31 @@ class AnsweredSearch:
             **_shown(self),
         )
 
-    def encoded_record(self) -> AnsweredSearch | EncodedRecord:
-        """The record encoded as a row, which takes less memory; ``self`` where it cannot be encoded."""
-        try:
-            row = encoded(self.record())
-        except Exception:  # noqa: BLE001 - the recorder gets the same error and counts it
-            return self
-        return EncodedRecord(self.retrieval_id, self.collection_id, row)
-
 
 @dataclass(frozen=True, slots=True)
 class EncodedRecord:
-    """A search whose record is already encoded as a row."""
+    """The record of a search encoded as a row, which takes less memory than the search."""
 
     retrieval_id: UUID
     collection_id: int
-    row: bytes
+    row: bytes | None
+    """None: the record could not be encoded."""
 
 
 Recordable = AnsweredSearch | ComposedAnswer | EncodedRecord
 """What the recorder stores."""
+
+
+def encoded_record(answered: Recordable) -> EncodedRecord:
+    """The encoded record, unless it is encoded already."""
+    if isinstance(answered, EncodedRecord):
+        return answered
+    row: bytes | None = None
+    try:
+        row = encoded(answered.record())
+    except Exception:  # noqa: BLE001 - a search must not fail because of its record
+        _log.warning("the record of a search could not be encoded", exc_info=True)
+    return EncodedRecord(answered.retrieval_id, answered.collection_id, row)
 
 
 def _pool(answered: AnsweredSearch) -> dict[str, Any]:

@@ -16,14 +16,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
 from itertools import islice
 from uuid import UUID
 
-from retrieval.adapters.aside import aside
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.deadline import in_background
-from retrieval.adapters.store.records.recording_statement import TOGETHER, encoded
+from retrieval.adapters.store.records.recording_statement import TOGETHER
 from retrieval.adapters.store.records.recordings import Losses, store_recordings
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import LegResults
@@ -36,7 +34,7 @@ from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.search.filters import as_mapping, parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile_parts import Recording
-from retrieval.engine.record import AnsweredSearch, EncodedRecord, Recordable
+from retrieval.engine.record import AnsweredSearch, EncodedRecord, Recordable, encoded_record
 
 _log = logging.getLogger(__name__)
 
@@ -45,9 +43,6 @@ MOST_WAITING = 2000
 
 BATCH = TOGETHER
 """The most records that one statement stores."""
-
-_PIECE = 8
-"""Records that are encoded at once, in a millisecond or two, which may block the event loop."""
 
 LINGER_SECONDS = 0.05
 """The time that the first record of a batch waits for others."""
@@ -86,13 +81,16 @@ class _Waiting:
     """The number of the search, from 1, in order."""
     stored: asyncio.Future[bool] | None
     """Completed when the record is stored, for a search that waits for its record."""
-    row: bytes | None = None
-    """The encoded record; None: not encoded yet."""
+
+    def encode(self) -> EncodedRecord:
+        """Encode the record, unless it is encoded already, and let go of the answer."""
+        self.answered = record = encoded_record(self.answered)
+        return record
 
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Records a platform's searches. Records wait in memory, so they hold nothing that only the answer needs."""
+    """Records a platform's searches. Records wait in memory, encoded, without what only an answer needs."""
 
     database: Database
     tenant_id: int
@@ -126,7 +124,7 @@ class Recorder:
 
     def ready(self, answered: AnsweredSearch) -> Recordable:
         """The record of a long answer for the queue, encoded, which takes less memory."""
-        return answered.encoded_record()
+        return encoded_record(answered)
 
     def offer(self, answered: Recordable) -> bool:
         """Record the search after its answer; False: there is no room."""
@@ -194,6 +192,8 @@ class Recorder:
             self._lose(waiting, OVERFLOW)
             return False
         self._queue.append(waiting)
+        # After the answer, but soon: the collector of garbage would traverse the objects of waiting answers.
+        asyncio.get_running_loop().call_soon(waiting.encode)
         self._begin()
         if len(self._queue) >= BATCH and not self._pause:  # a pause spares the database
             self._hurry.set()
@@ -237,7 +237,7 @@ class Recorder:
 
     async def _store_some(self) -> None:
         """Store the first waiting records; they stay in the queue until they are stored."""
-        while batch := await self._batch():
+        while batch := self._batch():
             try:
                 await self._store(batch)
             except (DatabaseUnreachableError, PoolExhaustedError):
@@ -248,27 +248,21 @@ class Recorder:
             if len(self._queue) < BATCH and not self._flushes and not self._is_closing:
                 return
 
-    async def _batch(self) -> list[_Waiting]:
+    def _batch(self) -> list[_Waiting]:
         """The first records of the queue, encoded; records that cannot be encoded are lost."""
         for entry in list(self._queue):
             if entry.stored is not None and entry.stored.cancelled():
                 self._drop(entry, UNREACHABLE)
-        unencoded = [entry for entry in islice(self._queue, BATCH) if entry.row is None]
-        for start in range(0, len(unencoded), _PIECE):
-            piece = unencoded[start : start + _PIECE]
-            rows = await aside(partial(_rows_of, [entry.answered for entry in piece]), is_long=True)
-            for entry, row in zip(piece, rows, strict=True):
-                if row is None:
-                    self._drop(entry, UNWRITABLE)
-                entry.row = row
-        return [entry for entry in islice(self._queue, BATCH) if entry.row is not None]
+            elif entry.encode().row is None:
+                self._drop(entry, UNWRITABLE)
+        return list(islice(self._queue, BATCH))
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:
         first = batch[0].answered.retrieval_id
         if self._sent_losses is None or self._sent_losses[0] != first:
             self._sent_losses = first, Counter(self._unstored_losses)
         losses = self._sent_losses[1]  # sent with the same search on each attempt, so that they count once
-        rows = [entry.row for entry in batch if entry.row is not None]
+        rows = [row for entry in batch if (row := entry.encode().row) is not None]
         with span("retrieval.record_searches") as batch_span:
             stored = await self.store_together(self.database, self.tenant_id, rows, losses)
             if batch_span is not None:
@@ -340,18 +334,6 @@ class Recorder:
 def is_sampled(recording: Recording, chance: random.Random) -> bool:
     """Whether a search is recorded, drawn at the recording's rate."""
     return recording.rate >= 1 or (recording.rate > 0 and chance.random() < recording.rate)
-
-
-def _rows_of(each: Sequence[Recordable]) -> list[bytes | None]:
-    """The encoded records; None for a record that cannot be encoded."""
-    rows: list[bytes | None] = []
-    for answered in each:
-        try:
-            rows.append(answered.row if isinstance(answered, EncodedRecord) else encoded(answered.record()))
-        except Exception:  # noqa: BLE001 - after any error the other records must be stored
-            _log.warning("the record of a search could not be encoded", exc_info=True)
-            rows.append(None)
-    return rows
 
 
 MOST_SAMPLES_WAITING = 8

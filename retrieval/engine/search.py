@@ -493,8 +493,7 @@ class Searcher:
             context=context,
             plan=search.plan,
             query=search.query,
-            # The record waits, and texts may be large.
-            leg_results=replace(leg_results, rows={}, likely=store.NO_ROWS),
+            leg_results=leg_results,
             ranked=search.ranked[: profile.recording.pool],
             shown=shown,
             slate=search.slate,

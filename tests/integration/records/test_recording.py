@@ -33,7 +33,7 @@ from retrieval.domain.search.filters import Contains, Or
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
 from retrieval.engine import recorder as sampling
-from retrieval.engine.record import AnsweredSearch
+from retrieval.engine.record import EncodedRecord
 from retrieval.engine.recorder import MOST_SAMPLES_WAITING
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
@@ -250,8 +250,9 @@ async def test_a_record_waits_without_the_texts_of_its_hits(platform: Platform) 
     await collection.add([{"_id": str(n), "text": f"common {'secret' * 9} {n}"} for n in range(5)])
     for legs in (["lexical"], ["lexical", "dense"]):
         assert "secret" in (await collection.search("common", legs=legs))[0].body
+    await asyncio.sleep(0)  # a record is encoded after its answer
     waiting = list(handle_of(collection).shared.recorder._queue)  # noqa: SLF001 - nobody else sees them
-    assert [len(search.answered.shown) for search in waiting if isinstance(search.answered, AnsweredSearch)] == [5, 5]
+    assert [type(search.answered) for search in waiting] == [EncodedRecord, EncodedRecord]
     assert "secret" not in repr(waiting)
     await platform.recorded()
 

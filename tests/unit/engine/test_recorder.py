@@ -16,7 +16,7 @@ from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import Losses
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.engine import recorder as module
-from retrieval.engine.record import AnsweredSearch, EncodedRecord
+from retrieval.engine.record import AnsweredSearch, EncodedRecord, encoded_record
 from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
 from tests.support.recording import answered_search
 from tests.support.rows import value_of
@@ -120,21 +120,16 @@ async def test_searches_are_stored_together_in_their_order() -> None:
     assert (recorder.state.recorded, recorder.state.waiting, recorder.state.lost) == (3, 0, {})
 
 
-async def test_a_long_record_waits_encoded() -> None:
-    """It is smaller so, and stored all the same."""
+async def test_a_record_may_be_encoded_before_it_is_offered() -> None:
+    """It is stored as if the recorder had encoded it."""
     search = _search()
-    store, down = Store(), search.encoded_record()
+    record = EncodedRecord(search.retrieval_id, search.collection_id, encoded(search.record()))
+    assert encoded_record(search) == record == encoded_record(record)
+    store = Store()
     recorder = _recorder(store)
-    recorder.offer(down)
+    recorder.offer(record)
     await recorder.recorded()
-    assert store.kept == [search.retrieval_id]
-    assert down == EncodedRecord(search.retrieval_id, search.collection_id, encoded(search.record()))
-
-
-def test_a_record_that_cannot_be_encoded_waits_unchanged() -> None:
-    """The recorder finds the same, and counts it."""
-    search = _search(scores={"dense": {"a": float("nan")}})
-    assert search.encoded_record() is search
+    assert store.kept == [record.retrieval_id]
 
 
 async def test_closing_stores_what_waits() -> None:
