@@ -213,7 +213,9 @@ class Database:
                         round_trip.tell_connected(span_, self._server, statements)
                     answers = await self._run(connection, tenant_id, settings, statements)
                 finally:
-                    self._pool.put(connection)
+                    is_awaited = self._pool.put(connection)
+                if is_awaited:  # its statement is sent before this call handles its rows, so PostgreSQL is not idle
+                    await asyncio.sleep(0)
                 rows = await round_trip.rows_of(answers)
                 if span_ is not None:
                     round_trip.tell_rows(span_, rows)

@@ -123,38 +123,51 @@ class ConnectionPool:
             if connection := connection or await self._opened():
                 return connection
 
-    def put(self, connection: SessionConnection) -> None:
-        """Return a connection; one in the middle of something is closed."""
+    def put(self, connection: SessionConnection) -> bool:
+        """Return a connection; one in the middle of something is closed. True: a call waited for it and goes on."""
         server, now = connection.pgconn, time.monotonic()
         is_ready = server.transaction_status == TransactionStatus.IDLE and not server.pipeline_status
         if is_ready and not self.is_closed and now - connection.opened_at < _LIFE_SECONDS:
-            self._return(connection)
+            is_awaited = self._return(connection)
         else:
-            self._drop(connection)
+            is_awaited = self._drop(connection)
         if len(self._idle) > 1 and now - self._idle[0][1] >= _IDLE_SECONDS:
             self._drop(self._idle.popleft()[0])
+        return is_awaited
 
     def close(self) -> None:
         """Close the idle connections now, and the others when they are returned."""
         self.is_closed = True
         while self._idle:
             self._drop(self._idle.pop()[0])
-        while self._waiting:
-            self._waiting.popleft().set_exception(InvalidRequestError(PLATFORM_CLOSED))
+        while (future := self._next_waiting()) is not None:
+            future.set_exception(InvalidRequestError(PLATFORM_CLOSED))
 
-    def _drop(self, connection: SessionConnection) -> None:
+    def _drop(self, connection: SessionConnection) -> bool:
         connection.unwatch()
         connection.pgconn.finish()
-        self._return(None)
+        return self._return(None)
 
-    def _return(self, connection: SessionConnection | None) -> None:
-        """Give the connection to the next call that waits; None: the call may open one in place of one that is gone."""
-        if self._waiting:
-            self._waiting.popleft().set_result(connection)
-        elif connection is None:
+    def _return(self, connection: SessionConnection | None) -> bool:
+        """Give the connection to the next call that waits; None: the call may open one in place of one that is gone.
+
+        Returns whether a call waited.
+        """
+        if (future := self._next_waiting()) is not None:
+            future.set_result(connection)
+            return True
+        if connection is None:
             self._open -= 1
         else:
             self._idle.append((connection, time.monotonic()))
+        return False
+
+    def _next_waiting(self) -> asyncio.Future[SessionConnection | None] | None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():  # it may be cancelled already, and its call not know it yet
+                return future
+        return None
 
     @property
     def _may_open(self) -> bool:
@@ -165,27 +178,26 @@ class ConnectionPool:
         if len(self._waiting) >= self.most_waiting:
             await self._timed_out()
             raise TooManyRequests
-        future: asyncio.Future[SessionConnection | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[SessionConnection | None] = self.loop.create_future()
         self._waiting.append(future)
         began = time.monotonic()
         try:
-            await asyncio.wait([future], timeout=self.timeout)
-        except asyncio.CancelledError:
+            async with asyncio.timeout(self.timeout):
+                return await future  # by ``asyncio.wait``, the call would go on a turn of the loop later
+        except (TimeoutError, asyncio.CancelledError) as error:
             if future in self._waiting:
                 self._waiting.remove(future)
-            elif not future.exception():
+            elif not future.cancelled() and not future.exception():
                 if (connection := future.result()) is None:
                     self._return(None)
                 else:
                     self.put(connection)
+            if isinstance(error, TimeoutError):
+                await self._timed_out()
+                raise PoolTimeout from None
             raise
         finally:
             self._wait_seconds += time.monotonic() - began
-        if not future.done():
-            self._waiting.remove(future)
-            await self._timed_out()
-            raise PoolTimeout
-        return future.result()
 
     async def _opened(self) -> SessionConnection | None:
         """A new connection; None: the server refuses one beside the others, so wait for one of these.

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from retrieval import Platform, Settings, connect
+from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.round_trip import SENT_AT_ONCE
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, PoolExhaustedError
@@ -41,6 +42,26 @@ async def test_a_search_that_gets_no_connection_in_time_says_which_settings_to_r
                 await asyncio.wait_for(platform.collections(), 0.05)
             assert platform.database.pool.timeouts == 1
         assert await platform.collections() == []
+
+
+async def test_a_call_that_waited_sends_its_statement_before_the_former_one_handles_its_rows(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL would be idle meanwhile."""
+    steps: list[str] = []
+
+    def told(step: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*arguments: Any) -> Any:
+            steps.append(step)
+            return original(*arguments)
+
+        return wrapper
+
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        monkeypatch.setattr(round_trip, "run_in_session", told("send", round_trip.run_in_session))
+        monkeypatch.setattr(round_trip, "rows_of", told("rows", round_trip.rows_of))
+        await asyncio.gather(*(platform.database.read(None, PID) for _ in range(3)))
+    assert steps == ["send", "send", "rows", "send", "rows", "rows"]
 
 
 async def test_a_refused_call_names_the_unreachable_database(
