@@ -192,7 +192,8 @@ class Recorder:
             self._lose(waiting, OVERFLOW)
             return False
         self._queue.append(waiting)
-        # After the answer, but soon: the collector of garbage would traverse the objects of waiting answers.
+        # Soon, because the collector of garbage would traverse the objects of waiting answers, but not now: a caller
+        # that awaits the search itself, and not a task, goes on first.
         asyncio.get_running_loop().call_soon(waiting.encode)
         self._begin()
         if len(self._queue) >= BATCH and not self._pause:  # a pause spares the database

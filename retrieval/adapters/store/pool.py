@@ -178,13 +178,22 @@ class ConnectionPool:
         if len(self._waiting) >= self.most_waiting:
             await self._timed_out()
             raise TooManyRequests
+        try:
+            return await self._turn()
+        except PoolTimeout:
+            await self._timed_out()
+            raise
+
+    async def _turn(self) -> SessionConnection | None:
         future: asyncio.Future[SessionConnection | None] = self.loop.create_future()
         self._waiting.append(future)
         began = time.monotonic()
+        # A loop that was busy reads the time limit and the answers of other calls in one turn, and in the next one
+        # these calls return their connections first.
+        timer = self.loop.call_later(self.timeout, self.loop.call_soon, self._give_up, future)
         try:
-            async with asyncio.timeout(self.timeout):
-                return await future  # by ``asyncio.wait``, the call would go on a turn of the loop later
-        except (TimeoutError, asyncio.CancelledError) as error:
+            return await future
+        except asyncio.CancelledError:
             if future in self._waiting:
                 self._waiting.remove(future)
             elif not future.cancelled() and not future.exception():
@@ -192,12 +201,15 @@ class ConnectionPool:
                     self._return(None)
                 else:
                     self.put(connection)
-            if isinstance(error, TimeoutError):
-                await self._timed_out()
-                raise PoolTimeout from None
             raise
         finally:
+            timer.cancel()
             self._wait_seconds += time.monotonic() - began
+
+    def _give_up(self, future: asyncio.Future[SessionConnection | None]) -> None:
+        if not future.done():
+            self._waiting.remove(future)
+            future.set_exception(PoolTimeout())
 
     async def _opened(self) -> SessionConnection | None:
         """A new connection; None: the server refuses one beside the others, so wait for one of these.

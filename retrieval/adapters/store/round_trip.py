@@ -254,11 +254,17 @@ class Reader:
         self._transformer = Transformer(context)
         self._is_ready = False
 
+    def look_up(self, result: pq.abc.PGresult) -> None:
+        """Look up the decoders of the answer's columns, while the connection is held: later it may be closed."""
+        if not self._is_ready:
+            self._transformer.set_pgresult(result)
+            self._transformer.set_pgresult(None, set_loaders=False)
+            self._is_ready = True
+
     def rows(self, result: pq.abc.PGresult) -> list[Row]:
         """The rows as Python's values."""
         transformer = self._transformer
-        transformer.set_pgresult(result, set_loaders=not self._is_ready)
-        self._is_ready = True
+        transformer.set_pgresult(result, set_loaders=False)
         rows: list[Row] = transformer.load_rows(0, result.ntuples, tuple)
         # A reader lives as long as its kept statement, and would keep the memory of its last answer.
         transformer.set_pgresult(None, set_loaders=False)
@@ -274,6 +280,8 @@ class Answer(NamedTuple):
 
     reader: Reader
     result: pq.abc.PGresult
+    is_long: bool
+    """Whether the round trip's answers have so many rows that another thread decodes them."""
 
     def rows(self) -> list[Row]:
         """The rows as Python's values."""
@@ -282,10 +290,8 @@ class Answer(NamedTuple):
 
 async def rows_of(answers: Sequence[Answer]) -> list[list[Row]]:
     """The rows of each answer; many rows are decoded in another thread."""
-    if sum([answer.result.ntuples for answer in answers]) < LONG:
-        return [reader.rows(result) for reader, result in answers]
-    pairs = [(reader.another(), result) for reader, result in answers]
-    return await aside(lambda: [reader.rows(result) for reader, result in pairs], is_long=True)
+    is_long = bool(answers) and answers[0].is_long
+    return await aside(lambda: [answer.rows() for answer in answers], is_long=is_long)
 
 
 class WrittenValue(NamedTuple):
@@ -366,7 +372,12 @@ async def run_together(
     for answer in answers:
         if answer.status == pq.ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(answer, encoding=connection.info.encoding)
-    return [Answer(entry.reader, answers[entry.position]) for entry in sent]
+    results = [answers[entry.position] for entry in sent]
+    is_long = sum([result.ntuples for result in results]) >= LONG
+    readers = [entry.reader.another() if is_long else entry.reader for entry in sent]
+    for reader, result in zip(readers, results, strict=True):
+        reader.look_up(result)
+    return [Answer(reader, result, is_long) for reader, result in zip(readers, results, strict=True)]
 
 
 async def run_in_session(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +16,7 @@ import psycopg
 import pytest
 
 from retrieval import Platform, Settings, connect
+from retrieval.adapters.aside import LONG
 from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.round_trip import SENT_AT_ONCE
@@ -62,6 +65,38 @@ async def test_a_call_that_waited_sends_its_statement_before_the_former_one_hand
         monkeypatch.setattr(round_trip, "rows_of", told("rows", round_trip.rows_of))
         await asyncio.gather(*(platform.database.read(None, PID) for _ in range(3)))
     assert steps == ["send", "send", "rows", "send", "rows", "rows"]
+
+
+async def test_a_call_gets_the_connection_that_becomes_free_while_the_loop_is_busy(
+    database_url: str, settings: Settings
+) -> None:
+    """Even if its time is up by then."""
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        platform.database._pool.timeout = 0.2  # noqa: SLF001 - opening the platform may take longer
+        one = asyncio.create_task(platform.database.read(None, Compiled("SELECT 1 FROM pg_sleep(0.1)")))
+        two = asyncio.create_task(platform.database.read(None, Compiled("SELECT 2")))
+        await asyncio.sleep(0.05)
+        time.sleep(0.4)  # noqa: ASYNC251 - the loop is busy
+        assert [await one, await two] == [[(1,)], [(2,)]]
+        assert platform.database.pool.timeouts == 0
+
+
+async def test_rows_are_decoded_whatever_becomes_of_the_connection(database_url: str, settings: Settings) -> None:
+    """A call that fails while it sends ends the connection, as the pool ends one that is too old: both are closed."""
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        moment = Compiled("SELECT timestamptz '2026-01-01 00:00:00+00' FROM generate_series(1, %(rows)s::integer)")
+        for rows in (1, LONG):
+            answered, refused = await asyncio.gather(
+                platform.database.write(None, moment.bind(rows=rows)),
+                platform.database.read(None, Compiled("SELECT %(text)s::text", {"text": "\ud800"})),
+                return_exceptions=True,
+            )
+            assert answered == [(datetime(2026, 1, 1, tzinfo=UTC),)] * rows
+            assert isinstance(refused, InvalidRequestError)
+            connection = await platform.database._pool.take()  # noqa: SLF001 - as if an hour passed
+            connection.opened_at -= 3601
+            platform.database._pool._return(connection)  # noqa: SLF001
+            assert len(await platform.database.write(None, moment.bind(rows=rows))) == rows
 
 
 async def test_a_refused_call_names_the_unreachable_database(
