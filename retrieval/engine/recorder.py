@@ -90,7 +90,7 @@ class _Waiting:
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Records a platform's searches. Records wait in memory, encoded, without what only an answer needs."""
+    """Records a platform's searches. Records wait in memory, encoded as rows."""
 
     database: Database
     tenant_id: int
@@ -123,7 +123,7 @@ class Recorder:
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
     def ready(self, answered: AnsweredSearch) -> Recordable:
-        """The record of a long answer for the queue, encoded, which takes less memory."""
+        """The record of a long answer, encoded, for ``offer`` and ``store``; a replay keeps the answer itself."""
         return encoded_record(answered)
 
     def offer(self, answered: Recordable) -> bool:
@@ -192,8 +192,8 @@ class Recorder:
             self._lose(waiting, OVERFLOW)
             return False
         self._queue.append(waiting)
-        # Soon, because the collector of garbage would traverse the objects of waiting answers, but not now: a caller
-        # that awaits the search itself, and not a task, goes on first.
+        # In the next turn of the event loop: not now, because a caller that awaits the search itself gets its answer
+        # first, and not later, because the garbage collector would traverse the objects of waiting answers.
         asyncio.get_running_loop().call_soon(waiting.encode)
         self._begin()
         if len(self._queue) >= BATCH and not self._pause:  # a pause spares the database

@@ -383,9 +383,8 @@ class Searcher:
         # Signals are computed for every candidate, so their number stays small.
         deepest = MAX_DEPTH if is_diverse or profile.signals else _DEEPEST
         # Without diversity and groups, no ranking beyond the pool and the record is needed.
-        most_ranked = None
-        if not (is_diverse or search.request.group_by):
-            most_ranked = max(pool, profile.recording.pool if search.is_recorded else 0)
+        recorded = profile.recording.pool if search.is_recorded else 0
+        most_ranked = None if is_diverse or search.request.group_by is not None else max(pool, recorded)
         search.first = search.leg_results
         while True:
             ranked = await aside(partial(_in_order, search, most_ranked), is_long=is_long)
@@ -513,7 +512,7 @@ class Searcher:
             return [False] * len(searches)
         records: Sequence[Recordable] = to_record
         if is_long:
-            records = await aside(lambda: [recorder.ready(answer) for answer in to_record], is_long=True)
+            records = await aside(lambda: list(map(recorder.ready, to_record)), is_long=True)
         if to_record[0].plan.profile.recording.wait:  # the same profile for all searches of a call
             successes = iter(await recorder.store(records))
         else:

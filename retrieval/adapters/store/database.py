@@ -214,7 +214,7 @@ class Database:
                     answers = await self._run(connection, tenant_id, settings, statements)
                 finally:
                     is_awaited = self._pool.put(connection)
-                if is_awaited:  # its statement is sent before this call handles its rows, so PostgreSQL is not idle
+                if is_awaited:  # the waiting call sends its statement first, or PostgreSQL would be idle meanwhile
                     await asyncio.sleep(0)
                 rows = await round_trip.rows_of(answers)
                 if span_ is not None:

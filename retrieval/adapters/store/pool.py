@@ -124,7 +124,7 @@ class ConnectionPool:
                 return connection
 
     def put(self, connection: SessionConnection) -> bool:
-        """Return a connection; one in the middle of something is closed. True: a call waited for it and goes on."""
+        """Return a connection; one in the middle of something is closed. Returns whether a call waited for one."""
         server, now = connection.pgconn, time.monotonic()
         is_ready = server.transaction_status == TransactionStatus.IDLE and not server.pipeline_status
         if is_ready and not self.is_closed and now - connection.opened_at < _LIFE_SECONDS:
@@ -165,7 +165,7 @@ class ConnectionPool:
     def _next_waiting(self) -> asyncio.Future[SessionConnection | None] | None:
         while self._waiting:
             future = self._waiting.popleft()
-            if not future.done():  # it may be cancelled already, and its call not know it yet
+            if not future.done():  # done: its call was cancelled and has not run since
                 return future
         return None
 
@@ -188,8 +188,8 @@ class ConnectionPool:
         future: asyncio.Future[SessionConnection | None] = self.loop.create_future()
         self._waiting.append(future)
         began = time.monotonic()
-        # A loop that was busy reads the time limit and the answers of other calls in one turn, and in the next one
-        # these calls return their connections first.
+        # After a long turn, the event loop finds the timeout and the answers of other calls at once. In the next turn,
+        # these calls return their connections, and only then does this call give up.
         timer = self.loop.call_later(self.timeout, self.loop.call_soon, self._give_up, future)
         try:
             return await future

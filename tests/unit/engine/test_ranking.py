@@ -123,7 +123,7 @@ def candidates_of(scores: dict[str, dict[str, float]]) -> dict[str, list[Candida
 @settings(max_examples=120, deadline=None)
 @given(LISTS, st.one_of(FUSED, UNITED))
 def test_the_order_without_scores_is_that_with_scores(scores: dict[str, dict[str, float]], profile: Profile) -> None:
-    """Of one leg or several; equal scores have the same order, too."""
+    """With one leg or several, items with equal scores also come in the same order."""
     leg_results = candidates_of(scores)
     weights = profile.weights_of(leg_results)
     fused = fuse(leg_results, weights, profile.fusion)

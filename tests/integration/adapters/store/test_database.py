@@ -50,7 +50,7 @@ async def test_a_search_that_gets_no_connection_in_time_says_which_settings_to_r
 async def test_a_call_that_waited_sends_its_statement_before_the_former_one_handles_its_rows(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PostgreSQL would be idle meanwhile."""
+    """Otherwise PostgreSQL would be idle meanwhile."""
     steps: list[str] = []
 
     def told(step: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,7 +70,7 @@ async def test_a_call_that_waited_sends_its_statement_before_the_former_one_hand
 async def test_a_call_gets_the_connection_that_becomes_free_while_the_loop_is_busy(
     database_url: str, settings: Settings
 ) -> None:
-    """Even if its time is up by then."""
+    """The call gets it even if its timeout has passed by then."""
     async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
         platform.database._pool.timeout = 0.2  # noqa: SLF001 - opening the platform may take longer
         one = asyncio.create_task(platform.database.read(None, Compiled("SELECT 1 FROM pg_sleep(0.1)")))
@@ -82,7 +82,7 @@ async def test_a_call_gets_the_connection_that_becomes_free_while_the_loop_is_bu
 
 
 async def test_rows_are_decoded_whatever_becomes_of_the_connection(database_url: str, settings: Settings) -> None:
-    """A call that fails while it sends ends the connection, as the pool ends one that is too old: both are closed."""
+    """The pool closes a connection on which the next call failed while sending, and one that is too old."""
     async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
         moment = Compiled("SELECT timestamptz '2026-01-01 00:00:00+00' FROM generate_series(1, %(rows)s::integer)")
         for rows in (1, LONG):
