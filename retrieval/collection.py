@@ -426,10 +426,10 @@ class Collection:
         """Change each of the items to the result of ``decide``, all or none, safely alongside other writers.
 
         ``decide`` is called with an id and the stored item, or None; it returns the new item, the same object to
-        leave it unchanged, or None to remove it. It may be called again, so it must have no side effects. With
-        ``keeps_time`` only attributes can change, and ``updated_at`` stays: restored attributes restore the item's
-        former version. If several callers create the same item at once, the last counts. Raises ``InvalidItemError``
-        and what ``decide`` raises. An embedder that fails leaves items pending.
+        leave it unchanged, or None to remove it. It is called again if another caller creates one of the items
+        meanwhile, so it must have no side effects. With ``keeps_time`` only attributes can change, and ``updated_at``
+        stays: restored attributes restore the item's former version. Raises ``InvalidItemError`` and what ``decide``
+        raises. An embedder that fails leaves items pending.
         """
         return await writing.change(self._handle, item_ids, decide, keeps_time=keeps_time)
 

@@ -94,7 +94,7 @@ class AddReport(Serializable):
             **{name: getattr(self, name) + getattr(other, name) for name in counts},
             stopped=self.stopped or other.stopped,
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
-            settled=_later(self.settled, other.settled),
+            settled=later(self.settled, other.settled),
             token=other.token or self.token,
         )
 
@@ -384,7 +384,7 @@ def _split(positions: Sequence[int], size: int, at_once: int) -> list[Sequence[i
     return [positions[start:end] for start, end in pairwise([0, *ends])]
 
 
-def _later(settled: Settled | None, other: Settled | None) -> Settled | None:
+def later(settled: Settled | None, other: Settled | None) -> Settled | None:
     """The collection's state after both writes."""
     if settled is None or other is None:
         return other or settled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +12,9 @@ from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, Ite
 from retrieval.domain.checks import kind_of
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
 from retrieval.domain.items.item import ABSENT, Became, Item, StoredItem, check_version, version_of
-from retrieval.services.add import AddReport, Writer
+from retrieval.services.add import AddReport, Writer, later
+
+_log = logging.getLogger(__name__)
 
 Make = Callable[[Item | None], Item]
 """Returns the new item for the stored one (None: there is no such item)."""
@@ -97,12 +100,20 @@ async def change(
 ) -> ChangeReport:
     """Replace each item by what ``decide`` returns, all in one transaction; then embed those that need it.
 
-    An item that ``decide`` returns as the same object is left alone. Raises ``InvalidItemError`` for an item of another
-    id, or with ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it ``may_remove``.
+    An item that ``decide`` returns as the same object is left alone. If another caller creates one of the items
+    meanwhile, everything is decided again. Raises ``InvalidItemError`` for an item of another id, or with
+    ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it ``may_remove``.
     """
     collection_id = writer.collection.collection_id
 
     async def decided() -> tuple[dict[str, Item], list[Item], list[str], Settled | None]:
+        while True:
+            try:
+                return await decided_once()
+            except ItemIsThereError as error:
+                _log.info("item %.80r was created by another caller; deciding again", error.item_id)
+
+    async def decided_once() -> tuple[dict[str, Item], list[Item], list[str], Settled | None]:
         async with writer.database.transaction(writer.tenant_id) as connection:
             former = await store.hold_items(connection, collection_id, item_ids)
             written, removed = _decide(former, sorted(set(item_ids)), decide)
@@ -150,17 +161,19 @@ def _decide(former: Mapping[str, Item], item_ids: Sequence[str], decide: Decide)
 async def _write(
     connection: Connection, writer: Writer, former: Mapping[str, Item], written: Sequence[Item], removed: Sequence[str]
 ) -> Settled | None:
-    collection, settled = writer.collection, None
-    if written:
-        write = ItemWrite(collection.collection_id, written, collection.space_id)
-        settled = (await store.write_items(connection, write)).settled
-        known = [(former[item.item_id], item) for item in written if item.item_id in former]
-        unchanged = [after.item_id for before, after in known if before.content_hash == after.content_hash]
-        await store.touch_items(connection, collection.collection_id, unchanged)
+    collection = writer.collection
+    settled: Settled | None = None
+    new = [item for item in written if item.item_id not in former]
+    known = [item for item in written if item.item_id in former]
+    for part, are_new in ((new, True), (known, False)):
+        if part:
+            write = ItemWrite(collection.collection_id, part, collection.space_id, only_new=are_new)
+            settled = later(settled, (await store.write_items(connection, write)).settled)
+    unchanged = [item.item_id for item in known if former[item.item_id].content_hash == item.content_hash]
+    await store.touch_items(connection, collection.collection_id, unchanged)
     if removed:
         place = CollectionPlace(writer.database, writer.tenant_id, collection.collection_id, connection)
-        _, after = await store.remove_items(place, removed)
-        settled = after if settled is None else replace(after, has_new_fields=settled.has_new_fields)
+        settled = later(settled, (await store.remove_items(place, removed))[1])
     return settled
 
 

@@ -82,13 +82,13 @@ async def test_a_page_that_cannot_be_is_refused(notes: Collection) -> None:
 
 
 async def test_no_change_is_lost_however_many_make_one(platform: Platform) -> None:
-    """Each change locks the item and sees what the previous change left."""
+    """Each change sees what the previous one left, also if it began before there was an item; one of them added it."""
     collection = await platform.collection("counters")
-    await collection.change(["counter"], increment)
 
-    await asyncio.gather(*(collection.change(["counter"], increment) for _ in range(6)))
+    reports = await asyncio.gather(*(collection.change(["counter"], increment) for _ in range(7)))
 
     assert (await collection.get(["counter"]))["counter"].attributes["n"] == 7
+    assert sorted((report.written.added, report.written.changed) for report in reports) == [(0, 1)] * 6 + [(1, 0)]
 
 
 async def test_all_changes_are_made_or_none(notes: Collection) -> None:
