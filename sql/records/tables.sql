@@ -37,7 +37,7 @@ CREATE TABLE retrievals (
     pool_items text[] NOT NULL,  -- the candidates, the most relevant first
     pool_scores real[],  -- matrix of the scores in the legs; an element is NULL if it is unknown
     pool_scores_exact double precision[],  -- the same, if single precision would round one of them
-    pool_ranks smallint[],  -- matrix of the ranks in the legs, from 1; 0: unknown
+    pool_ranks integer[],  -- matrix of the ranks in the legs, from 1; 0: unknown
     pool_likeness smallint[],  -- the likeness of each, times 32,767; -1: unknown; NULL: the search did not refine
     measures text[] DEFAULT '{}' NOT NULL,  -- the names of further values of the candidates
     pool_values double precision[],  -- matrix of those values; an element is NULL if it is unknown
@@ -74,7 +74,7 @@ CREATE TYPE sent_retrieval AS (
     eligible integer, hits integer, path text, notes text[], timings_ms jsonb, retrieval_time_ms double precision,
     top_score double precision, score_spread double precision, generation_triggered boolean, backtrack_count integer,
     legs text[], bests double precision[], brought integer[], pool_items text[], pool_scores real[],
-    pool_scores_exact double precision[], pool_ranks smallint[], pool_likeness smallint[], measures text[],
+    pool_scores_exact double precision[], pool_ranks integer[], pool_likeness smallint[], measures text[],
     pool_values double precision[], shown_items text[], shown_scores double precision[], shown_slots text[],
     propensities double precision[], rank_propensities double precision[], pulls double precision[], shown_signals jsonb
 );

@@ -163,7 +163,7 @@ _OWN_ENCODERS: Mapping[str, _Encoder] = {
     "vector": _vector,
     "pool_scores": _score_matrix,
     "pool_scores_exact": _exact_score_matrix,
-    "pool_ranks": partial(_matrix, code="h"),
+    "pool_ranks": partial(_matrix, code="i"),
     "pool_values": partial(_matrix, code="d"),
 }
 
