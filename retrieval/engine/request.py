@@ -22,7 +22,7 @@ from retrieval.domain.errors import (
     InvalidVectorError,
     RetrievalError,
 )
-from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors, numbers_of
+from retrieval.domain.items.embedding import USUAL_LENGTHS, EmbeddingSpace, Vector, checked_vectors, numbers_of
 from retrieval.domain.items.memory import check_entity
 from retrieval.domain.search import filters
 from retrieval.domain.search.filters import And, Contains, Field, Filter, Not
@@ -55,9 +55,6 @@ def check_profile(profile: object, name: str = "profile") -> None:
 
 
 MAX_LIMIT = 1000
-
-_USUAL_LENGTHS = (1e-6, 1e6)
-"""A vector whose length lies between these is finite and loses no digits, so no other check is needed."""
 
 MAX_QUERIES, MAX_HITS = 1000, 10_000
 """The most queries of one call, and the most hits of all of them together."""
@@ -301,7 +298,7 @@ def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     if vector.shape == (space.dimensions,):
         wide = vector.astype(np.float64)  # in which no length overflows
         length = math.sqrt(wide.dot(wide))
-        if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
+        if USUAL_LENGTHS[0] < length < USUAL_LENGTHS[1]:
             unit: Vector = vector / length
             return unit
     row: Vector = checked_vectors([vector], space, ["the query"])[0]

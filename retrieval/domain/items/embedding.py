@@ -137,6 +137,10 @@ class TokenMeasure:
         return self.count_tokens([text])[0] > most
 
 
+USUAL_LENGTHS = (1e-6, 1e6)
+"""A vector whose length lies between these is finite and loses no digits, so no other check is needed."""
+
+
 def numbers_of(values: object) -> NDArray[np.float64]:
     """The numbers as an array. Raises ``TypeError``, ``ValueError`` or ``OverflowError`` for anything else."""
     raw = np.asarray(values)
@@ -163,12 +167,20 @@ def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str])
             f"the vector of {keys[0]} has {array.shape[1]} dimensions and the embedding space "
             f"{space.name} has {space.dimensions}; embed with that model, or use another collection"
         )
+    lengths: NDArray[np.float64] = np.sqrt(np.einsum("ij,ij->i", array, array))
+    if not (lengths.min() > USUAL_LENGTHS[0] and lengths.max() < USUAL_LENGTHS[1]):
+        array = _of_usual_length(array, keys)
+        lengths = np.sqrt(np.einsum("ij,ij->i", array, array))
+    unit: Vectors = (array / lengths[:, None]).astype(np.float32)
+    return unit
+
+
+def _of_usual_length(array: NDArray[np.float64], keys: Sequence[str]) -> NDArray[np.float64]:
+    """The vectors with 1 as the largest number of each, so that no square overflows or vanishes."""
     largest: NDArray[np.float64] = np.abs(array).max(axis=1)
     finite = np.isfinite(largest)
     if not finite.all():
         raise InvalidVectorError(f"the vector of {keys[int(np.argmin(finite))]} holds NaN or infinity")
     if not largest.all():
         raise InvalidVectorError(f"the vector of {keys[int(np.argmin(largest))]} is zero; it has no direction")
-    array = array / largest[:, None]  # so that the squares of huge and tiny numbers neither overflow nor vanish
-    unit: Vectors = (array / np.sqrt(np.einsum("ij,ij->i", array, array))[:, None]).astype(np.float32)
-    return unit
+    return array / largest[:, None]
