@@ -11,7 +11,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,9 +19,9 @@ from typing import Any
 
 import psycopg
 from procrastinate import App, PsycopgConnector
-from procrastinate.connector import Notify
+from procrastinate.connector import LISTEN_TIMEOUT, Notify
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
-from procrastinate.jobs import Status
+from procrastinate.jobs import Notification, Status
 from procrastinate.periodic import MARGIN, PeriodicDeferrer, PeriodicRegistry
 from procrastinate.worker import WORKER_NAME, Worker
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -102,12 +102,19 @@ class _Connector(PsycopgConnector):
     to abort would end another's job: such requests are read from the queue's table.
     """
 
-    async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
+    async def _loop_notify(
+        self,
+        on_notification: Notify,
+        connection: psycopg.AsyncConnection[Any],
+        timeout: float = LISTEN_TIMEOUT,  # noqa: ASYNC109 - the connector's own
+    ) -> None:
         async def look(*, channel: str, payload: str) -> None:
             _log.debug("notified on %s: %.100r", channel, payload)
             await on_notification(channel=channel, payload=_LOOK)
 
-        await super().listen_notify(look, channels)
+        # Nobody was notified of a job that was queued before the connection listened.
+        await on_notification(channel="", payload=_LOOK)
+        await super()._loop_notify(look, connection, timeout)
 
 
 def queue_of(database: Database, *, connections: int) -> App:
@@ -253,6 +260,20 @@ class _Worker(Worker):
     def __init__(self, app: App, registry: PeriodicRegistry | None, **options: Any) -> None:
         super().__init__(app, **options)
         self._registry = registry
+        self._notified = 0
+        """The number of notifications so far."""
+
+    async def _handle_notification(self, *, channel: str, notification: Notification) -> None:
+        self._notified += 1
+        await super()._handle_notification(channel=channel, notification=notification)
+
+    async def _fetch_and_process_jobs(self) -> None:
+        # The queue's worker forgets a notification that comes while it fetches, although its statement may have begun
+        # before the job was there.
+        before = None
+        while before != self._notified:
+            before = self._notified
+            await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]
 
     async def _periodic_deferrer(self) -> None:
         # The worker's end cancels this; it never ends by itself, because the worker watches its tasks until the first

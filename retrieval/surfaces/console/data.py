@@ -55,6 +55,8 @@ _CELL = 160
 _ALONE = "not imported: import a CSV or JSON file by itself"
 _FILES = "uploads"
 """The folder with the files of an upload, and its name in the collection if they are not all in one folder."""
+_ONE_POST = "#upload:drop"
+"""A second click posts nothing; a click abandons a request for progress, whose answer would replace the click's."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +139,7 @@ def _upload_form(visit: Visit) -> h.Node:
         h.h2["Import data"],
         h.form(method="post", action=visit.url("/data/upload"), enctype="multipart/form-data",
                hx_post=visit.url("/data/upload"), hx_encoding="multipart/form-data", hx_target="#upload",
-               hx_sync="this:drop")[
+               hx_sync=_ONE_POST)[
             h.div(".cards")[
                 h.div[
                     h.label(for_="into")["Into the collection"],
@@ -221,7 +223,7 @@ def _save_file(path: Path, file: UploadFile) -> None:
 
 
 def _documents(visit: Visit, batch: Upload, token: str, number: int) -> h.Node:
-    return h.form(hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
+    return h.form(hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync=_ONE_POST)[
         h.p[f"{number:,} {'file' if number == 1 else 'files'}: each is split into chunks that are found individually."],
         table(("where", "why"), batch.refused, caption="Left out") if batch.refused else None,
         h.input(type="hidden", name="upload", value=token),
@@ -251,7 +253,7 @@ async def _mapping(visit: Visit, batch: Upload, token: str) -> h.Node:
         names = await asyncio.to_thread(_names, batch)
     except errors.RetrievalError as error:
         return problem_box("This file cannot be read", _message(batch, error))
-    return h.form("#mapping", hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
+    return h.form("#mapping", hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync=_ONE_POST)[
         h.input(type="hidden", name="upload", value=token),
         h.h3["Choose the column of each field. The other columns become attributes."],
         h.div(".cards", hx_post=visit.url("/data/preview"), hx_trigger="change", hx_include="#mapping",
@@ -378,7 +380,8 @@ def _progress(visit: Visit, batch: Upload) -> h.Node:
     refresh: dict[str, str] = {}
     if batch.is_running:
         address = visit.url("/data/progress", upload=visit.text("upload"))
-        refresh = {"hx_get": address, "hx_trigger": "every 500ms", "hx_target": "#upload", "hx_swap": "innerHTML"}
+        refresh = {"hx_get": address, "hx_trigger": "every 500ms", "hx_target": "#upload", "hx_swap": "innerHTML",
+                   "hx_sync": "#upload:abort"}  # fmt: skip
     outcome: h.Node = problem_box("Nothing was stored", "The upload contains nothing that can be stored.")
     if _has_items(batch.report):
         outcome = notice("Stored. ", h.a(href=visit.url("/search", collection=batch.collection))["Search it"], ".")

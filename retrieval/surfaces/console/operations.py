@@ -25,6 +25,8 @@ CONTRACT = 0.99
 
 _WEEKS = timedelta(days=28)
 _REFRESH = "every 5s"
+_ONE_POST = "#reembedding:drop"
+"""A second click posts nothing; a click abandons a refresh under way, which would replace its answer by older state."""
 _LABELS = {"rollback": "Roll back"}
 
 
@@ -173,7 +175,7 @@ async def reembedding(visit: Visit, *before: h.Node) -> h.Node:
 
 
 def _begin_form(visit: Visit, name: str) -> h.Node:
-    return h.form(hx_post=visit.url("/operations/reembed"), hx_target="#reembedding", hx_sync="this:drop")[
+    return h.form(hx_post=visit.url("/operations/reembed"), hx_target="#reembedding", hx_sync=_ONE_POST)[
         h.p["No re-embedding is under way."],
         h.input(type="hidden", name="collection", value=name),
         h.div(".row")[
@@ -195,7 +197,7 @@ def _stages(visit: Visit, current: Reembedding) -> h.Node:
     }  # fmt: skip
     comparison = current.comparison or {}
     refresh = {"hx_get": visit.url("/operations/reembedding", collection=name), "hx_trigger": _REFRESH,
-               "hx_target": "#reembedding"}  # fmt: skip
+               "hx_target": "#reembedding", "hx_sync": "#reembedding:abort"}  # fmt: skip
     return h.div(**refresh if not current.state.is_over else {})[
         h.ol(".stages", aria_label="Stages")[
             (h.li(aria_current="step" if stage is current.state else None)[stage.value]
@@ -207,7 +209,7 @@ def _stages(visit: Visit, current: Reembedding) -> h.Node:
         table(("figure", "value"), [(key, shown_value(value)) for key, value in comparison.items()],
               caption="The space in use and the target, compared by the same questions") if comparison else None,
         h.form(".row.left", hx_post=visit.url("/operations/reembed"), hx_target="#reembedding",
-               hx_sync="this:drop")[
+               hx_sync=_ONE_POST)[
             h.input(type="hidden", name="collection", value=name),
             [h.button(f"#do-{action}.quiet", type="submit", name="do", value=action)[
                 _LABELS.get(action, action.capitalize())] for action in possible_actions(current)],

@@ -109,6 +109,25 @@ def test_of_what_holds_nothing_nothing_is_stored(visitor: Visitor, tmp_path: Pat
     assert page.get_by_role("link", name="Search it").count() == 0
 
 
+def test_progress_under_way_does_not_replace_the_next_preview(visitor: Visitor, tmp_path: Path) -> None:
+    """The browser abandons the request for the progress of storing, whose answer would take the preview's place."""
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    first.write_text('{"id": "1", "title": "Stored first"}\n')
+    second.write_text('{"id": "2", "title": "Shown next"}\n')
+    page = visitor.go("/console/data")
+    page.get_by_label("Into the collection").fill("two files")
+    page.get_by_label("Drop a CSV or JSON Lines file").set_input_files(first)
+    page.get_by_role("button", name="Preview").click()
+    progress = "**/console/data/progress*"
+    page.route(progress, lambda _: None)  # it is answered by nobody before the click
+    with page.expect_request(progress) as asked:
+        page.get_by_role("button", name="Store the items").click()
+    page.get_by_label("Drop a CSV or JSON Lines file").set_input_files(second)
+    with page.expect_event("requestfailed", lambda request: request == asked.value):
+        page.get_by_role("button", name="Preview").click()
+    expect(page.locator("#preview")).to_contain_text("Shown next")
+
+
 def test_an_item_is_changed_once_and_deleted(visitor: Visitor, ask: Ask) -> None:
     """A change is stored; one made on a version that is no more is refused; a deleted item is gone."""
 
@@ -264,6 +283,28 @@ def test_a_re_embedding_is_begun_paused_switched_and_rolled_back(visitor: Visito
     card.get_by_role("button", name="Roll back").click()
     expect(stage).to_have_text("ready")
     assert visitor.accessibility() == []
+
+
+def test_a_refresh_under_way_does_not_replace_the_answer_to_a_click(visitor: Visitor, ask: Ask) -> None:
+    """The browser abandons the refresh, which would show the state before the click."""
+
+    async def begin(platform: Platform) -> bool:
+        await (await platform.collection("refreshed")).add([Item(item_id="a", title="alpha")])
+        await platform.reembed("refreshed", to="minilm")
+        return True
+
+    ask(begin)
+    page = visitor.go("/console/operations?collection=refreshed")
+    card = page.get_by_role("region", name="Re-embedding")
+    expect(card.locator("[aria-current=step]")).to_have_text("filling")
+    refresh = "**/operations/reembedding*"
+    page.route(refresh, lambda _: None)  # it is answered by nobody before the click
+    with page.expect_request(refresh) as asked:
+        pass
+    with page.expect_event("requestfailed", lambda request: request == asked.value):
+        card.get_by_role("button", name="Pause").click()
+    expect(card.locator(".done")).to_contain_text("Requested: pause")
+    expect(card.get_by_role("button", name="Resume")).to_be_visible()
 
 
 @pytest.mark.parametrize("field", ["Drop a CSV or JSON Lines file", "Or a folder of documents"])

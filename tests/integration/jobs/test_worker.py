@@ -16,6 +16,8 @@ import psycopg
 import pytest
 from procrastinate import App, PsycopgConnector
 from procrastinate.exceptions import ConnectorException
+from procrastinate.manager import JobManager
+from procrastinate.worker import Worker
 from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
@@ -210,6 +212,69 @@ async def test_a_worker_listens_where_it_can(platform: Platform) -> None:
     assert await pending(collection) == 0
 
 
+async def test_a_worker_takes_a_job_that_was_queued_before_it_listened(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker fetches jobs before its connection listens; of a job in between nobody is notified."""
+    collection = await make_pending(platform, "docs", 3)
+    settings = platform.settings.changed(worker_listen=True, worker_poll_seconds=3600)
+    fetched, queued, finished, stop = (asyncio.Event() for _ in range(4))
+    fetch, listen = JobManager.fetch_job, PsycopgConnector.listen_notify
+
+    async def fetching(*arguments: Any, **options: Any) -> Any:
+        job = await fetch(*arguments, **options)
+        fetched.set()
+        return job
+
+    async def listening_late(*arguments: Any, **options: Any) -> None:
+        await queued.wait()
+        await listen(*arguments, **options)
+
+    monkeypatch.setattr(JobManager, "fetch_job", fetching)
+    monkeypatch.setattr(PsycopgConnector, "listen_notify", listening_late)
+    workplace = replace(platform.workplace, settings=settings)
+    working = asyncio.create_task(work(workplace, stop, report=lambda _report: finished.set()))
+    async with queue(platform) as app:
+        await fetched.wait()
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+        queued.set()
+        await asyncio.wait_for(finished.wait(), 60)
+        stop.set()
+        await working
+    assert await pending(collection) == 0
+
+
+async def test_a_worker_hears_of_a_job_while_it_fetches(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch that has found nothing when the notification comes is followed by another one."""
+    collection = await make_pending(platform, "docs", 3)
+    target = await target_of(platform, collection)
+    finished, heard = asyncio.Event(), asyncio.Event()
+    fetch, hear = JobManager.fetch_job, Worker._handle_notification  # noqa: SLF001 - called for each notification
+    is_queued = False
+
+    async def hearing(*arguments: Any, **options: Any) -> None:
+        await hear(*arguments, **options)
+        heard.set()
+
+    async with queue(platform) as app:
+
+        async def fetching(*arguments: Any, **options: Any) -> Any:
+            nonlocal is_queued
+            job = await fetch(*arguments, **options)
+            if heard.is_set() and not is_queued:  # the worker listens, and looks once when it begins to
+                is_queued = True
+                heard.clear()
+                await enqueue(app, JOBS["embed"], target)
+                await heard.wait()
+            return job
+
+        monkeypatch.setattr(JobManager, "fetch_job", fetching)
+        monkeypatch.setattr(Worker, "_handle_notification", hearing)
+        async with listening(platform, lambda _report: finished.set()):
+            await asyncio.wait_for(finished.wait(), 60)
+    assert await pending(collection) == 0
+
+
 NOTIFICATIONS = (
     *("garbage", "", "[]", '"x"', "null", "{}", '{"type": 3}', "[" * 7000, "ü" * 3999),
     *('{"type": "abort_job_requested"}', '{"type": "abort_job_requested", "job_id": {}}'),
@@ -396,7 +461,7 @@ async def test_a_worker_tells_once_that_its_database_went_and_once_that_it_came_
     workplace = replace(platform.workplace, settings=platform.workplace.settings.changed(worker_listen=True))
     stop, tries = asyncio.Event(), 0
 
-    async def listen(*_: object) -> None:
+    async def listen(*_: object, **__: object) -> None:
         if tries == 1:
             raise ConnectorException
         stop.set()
