@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from retrieval.adapters.store.database import CollectionPlace, Connection, despite_deadlocks
@@ -77,6 +77,9 @@ async def remove(at: CollectionPlace, item_id: str, version: str) -> tuple[int, 
 Decide = Callable[[str, Item | None], Item | None]
 """Returns the new item for an id and its stored item; None stands for no item."""
 
+Find = Callable[[Connection], Awaitable[Sequence[str]]]
+"""Returns the ids of the items to change, read in the transaction that changes them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport:
@@ -96,7 +99,7 @@ class RemovalError(Exception):
 
 
 async def change(
-    writer: Writer, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False, may_remove: bool = True
+    writer: Writer, item_ids: Sequence[str] | Find, decide: Decide, *, keeps_time: bool = False, may_remove: bool = True
 ) -> ChangeReport:
     """Replace each item by what ``decide`` returns, all in one transaction; then embed those that need it.
 
@@ -115,8 +118,9 @@ async def change(
 
     async def decided_once() -> tuple[dict[str, Item], list[Item], list[str], Settled | None]:
         async with writer.database.transaction(writer.tenant_id) as connection:
-            former = await store.hold_items(connection, collection_id, item_ids)
-            written, removed = _decide(former, sorted(set(item_ids)), decide)
+            ids = await item_ids(connection) if callable(item_ids) else item_ids
+            former = await store.hold_items(connection, collection_id, ids)
+            written, removed = _decide(former, sorted(set(ids)), decide)
             await writer.check(written)
             if removed and not may_remove:
                 raise RemovalError

@@ -182,7 +182,7 @@ async def delete(handle: CollectionHandle, item_ids: str | Sequence[str], versio
         deleted, settled = await changing.remove(place, keys[0], version)
     else:
         deleted, settled = await remove_items(place, sorted(set(keys)))
-    await _settle(handle, settled, deleted)
+    await settle(handle, settled, deleted)
     return deleted
 
 
@@ -207,7 +207,7 @@ async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[st
     number = written.added + written.changed
     if written.settled is not None:
         await flush_lexical(handle.database, number)
-        await _settle(handle, written.settled, number)
+        await settle(handle, written.settled, number)
     if number < BULK_ITEMS and not is_index_off(handle.stored):
         return ()
     outcome = await keep_index(handle.database, handle.tenant_id, await handle.refresh())
@@ -216,7 +216,7 @@ async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[st
     return (f"HNSW index: {outcome.value}",) if outcome is IndexOutcome.NOT_ALLOWED else ()
 
 
-async def _settle(handle: CollectionHandle, settled: Settled | None, number: int) -> None:
+async def settle(handle: CollectionHandle, settled: Settled | None, number: int) -> None:
     """Recompute weights that have drifted, and update the handle's size, after a write of that number of items."""
     if settled is None:
         return
