@@ -13,6 +13,7 @@ import pytest
 import retrieval.sync
 from retrieval import Platform
 from retrieval.adapters.store.database import Connection
+from retrieval.adapters.store.items.items import stored_hashes
 from retrieval.adapters.store.items.memories import write_memories
 from retrieval.apps.memories import MemoryStore, RetrievalEngine
 from retrieval.domain.errors import (
@@ -356,6 +357,30 @@ async def test_the_history_of_a_memory_that_is_stored_meanwhile_is_there(store: 
 
     store.histories = look  # type: ignore[method-assign]
     assert [memory.text for memory in await store.history("m")] == ["words"]
+
+
+async def test_a_memory_that_is_stored_again_is_not_mixed_with_a_change(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its text is unchanged when it is compared; another caller changes text and links before links are stored."""
+    memory: dict[str, Any] = {
+        "project_id": "p1", "interaction_type": "t", "content": "words", "memory_id": "m", "occurred_at": MAY,
+    }  # fmt: skip
+    await store.store_memory(**memory)
+    changes: list[asyncio.Task[Memory]] = []
+
+    async def compared(*arguments: Any) -> Any:
+        monkeypatch.setattr("retrieval.services.memories.stored_hashes", stored_hashes)
+        hashes = await stored_hashes(*arguments)
+        changes.append(asyncio.create_task(store.update_memory("m", content="other", links={"papers": ["other"]})))
+        await asyncio.wait(changes, timeout=1)
+        return hashes
+
+    monkeypatch.setattr("retrieval.services.memories.stored_hashes", compared)
+    await store.store_memory(**memory, links={"papers": ["own"]}, duplicates="keep")
+    await asyncio.gather(*changes)
+    stored = await store.get_memory("m")
+    assert (stored.text, stored.links) == ("other", {"papers": ("other",)})
 
 
 async def test_memories_without_await_need_a_platform_without_await(platform: Platform) -> None:
