@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from retrieval.adapters.store.items import collections as stored_collections
 from retrieval.domain.checks import check_text, checked_limit, is_whole
 from retrieval.domain.errors import Advice, NotFoundError
@@ -38,6 +40,23 @@ async def set_profile(handle: CollectionHandle, profile: Profile, note: str, *, 
     async with handle.database.transaction(handle.tenant_id) as connection:
         version = await stored_collections.add_profile(connection, collection_id, profile, note)
         if use:
+            await stored_collections.use_profile(connection, collection_id, version)
+    await handle.refresh()
+    return version
+
+
+async def change_profile(handle: CollectionHandle, change: Callable[[StoredProfile], Profile], note: str) -> int:
+    """Use what ``change`` returns for the version in use, as a new version; returns the version in use afterwards.
+
+    Other callers store and activate versions before or after, so that no change is lost. If ``change`` returns the
+    profile in use itself, nothing is stored.
+    """
+    collection_id = (await handle.fresh()).collection_id
+    async with handle.database.transaction(handle.tenant_id) as connection:
+        used = await stored_collections.hold_profile(connection, handle.tenant_id, collection_id)
+        profile, version = change(used), used.version
+        if profile is not used.profile:
+            version = await stored_collections.add_profile(connection, collection_id, profile, note)
             await stored_collections.use_profile(connection, collection_id, version)
     await handle.refresh()
     return version

@@ -156,7 +156,7 @@ class Writer:
             vectors_by_id = {
                 item.item_id: vectors[positions[item.item_id]] for item in items if item.status != ARCHIVED
             }
-            report, written = await self._store(items, vectors_by_id)
+            report, written = await self._store(items, vectors_by_id, only_new=only_new)
             return replace(report, embedded=written.embedded), written
         return await self._add_embedding(items, only_new=only_new)
 

@@ -22,7 +22,7 @@ from retrieval.domain.wording import several
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.conditions import check_condition
-from retrieval.engine.profiles import set_profile
+from retrieval.engine.profiles import change_profile
 from retrieval.engine.record import filter_of
 from retrieval.learning.relevance import CalibrationQuality, JudgedHit, can_fit, fewest, fit_calibration, held_out
 from retrieval.services.evaluate import Progress
@@ -190,8 +190,11 @@ async def _report(
     )
     version = None
     if apply:
-        profile = replace(handle.stored.profile, calibration=calibration)
-        version = await set_profile(handle, profile, f"calibrated on {calibration.fitted_on}")
+        version = await change_profile(
+            handle,
+            lambda used: replace(used.profile, calibration=calibration),
+            f"calibrated on {calibration.fitted_on}",
+        )
     return CalibrationReport(
         calibration=calibration,
         queries=queries,

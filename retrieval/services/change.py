@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from retrieval.adapters.store.database import CollectionPlace, Connection, despite_deadlocks
@@ -25,17 +25,19 @@ async def put(writer: Writer, item_id: str, make: Make, version: str | None) -> 
 
     Raises ``VersionConflictError`` where it is not in that version (see ``check_version``), and what ``make`` raises.
     """
-    collection = writer.collection
-    async with writer.database.transaction(writer.tenant_id) as connection:
-        former = await store.hold_item(connection, collection.collection_id, item_id)
-        check_version(item_id, former.version if former else None, version)
-        item = make(former.item if former else None)
-        await writer.check([item])
-        # By the stored hash: JSON in the database has no -0.0, and reads 1e22 as an integer.
-        if former is not None and former.version == version_of(item.content_hash, former.updated_at):
-            stored, report = replace(former, became=Became.UNCHANGED), AddReport(unchanged=1)
-        else:
-            stored, report = await _write_one(connection, writer, item, former, only_new=version == ABSENT)
+
+    async def written() -> tuple[Item, StoredItem, AddReport]:
+        async with writer.database.transaction(writer.tenant_id) as connection:
+            former = await store.hold_item(connection, writer.collection.collection_id, item_id)
+            check_version(item_id, former.version if former else None, version)
+            item = make(former.item if former else None)
+            await writer.check([item])
+            # By the stored hash: JSON in the database has no -0.0, and reads 1e22 as an integer.
+            if former is not None and former.version == version_of(item.content_hash, former.updated_at):
+                return item, replace(former, became=Became.UNCHANGED), AddReport(unchanged=1)
+            return item, *await _write_one(connection, writer, item, former, only_new=version == ABSENT)
+
+    item, stored, report = await despite_deadlocks(written)
     waiting = [] if item.status == ARCHIVED else [item]
     if stored.became is Became.UNCHANGED:
         waiting = await writer.left_over(waiting)
@@ -77,6 +79,9 @@ async def remove(at: CollectionPlace, item_id: str, version: str) -> tuple[int, 
 Decide = Callable[[str, Item | None], Item | None]
 """Returns the new item for an id and its stored item; None stands for no item."""
 
+Find = Callable[[Connection], Awaitable[Sequence[str]]]
+"""Returns the ids of the items to change, read in the transaction that changes them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReport:
@@ -96,7 +101,7 @@ class RemovalError(Exception):
 
 
 async def change(
-    writer: Writer, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False, may_remove: bool = True
+    writer: Writer, item_ids: Sequence[str] | Find, decide: Decide, *, keeps_time: bool = False, may_remove: bool = True
 ) -> ChangeReport:
     """Replace each item by what ``decide`` returns, all in one transaction; then embed those that need it.
 
@@ -115,8 +120,9 @@ async def change(
 
     async def decided_once() -> tuple[dict[str, Item], list[Item], list[str], Settled | None]:
         async with writer.database.transaction(writer.tenant_id) as connection:
-            former = await store.hold_items(connection, collection_id, item_ids)
-            written, removed = _decide(former, sorted(set(item_ids)), decide)
+            ids = await item_ids(connection) if callable(item_ids) else item_ids
+            former = await store.hold_items(connection, collection_id, ids)
+            written, removed = _decide(former, sorted(set(ids)), decide)
             await writer.check(written)
             if removed and not may_remove:
                 raise RemovalError
@@ -163,14 +169,15 @@ async def _write(
 ) -> Settled | None:
     collection = writer.collection
     settled: Settled | None = None
-    new = [item for item in written if item.item_id not in former]
-    known = [item for item in written if item.item_id in former]
-    for part, are_new in ((new, True), (known, False)):
-        if part:
-            write = ItemWrite(collection.collection_id, part, collection.space_id, only_new=are_new)
-            settled = later(settled, (await store.write_items(connection, write)).settled)
-    unchanged = [item.item_id for item in known if former[item.item_id].content_hash == item.content_hash]
-    await store.touch_items(connection, collection.collection_id, unchanged)
+    if written:
+        # Together, because each call locks new attributes in the order in which all writers lock them.
+        write = await store.write_items(connection, ItemWrite(collection.collection_id, written, collection.space_id))
+        if created := write.formers.keys() - former.keys():
+            raise ItemIsThereError(min(created))
+        settled = write.settled
+        known = [(former[item.item_id], item) for item in written if item.item_id in former]
+        unchanged = [after.item_id for before, after in known if before.content_hash == after.content_hash]
+        await store.touch_items(connection, collection.collection_id, unchanged)
     if removed:
         place = CollectionPlace(writer.database, writer.tenant_id, collection.collection_id, connection)
         settled = later(settled, (await store.remove_items(place, removed))[1])

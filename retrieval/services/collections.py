@@ -75,10 +75,15 @@ async def find_or_make(
 
 
 async def _give_space(database: Database, tenant_id: int, stored: StoredCollection, space: StoredSpace) -> None:
-    """Give a collection that was made without an embedder the space, and its default profile the dense leg."""
+    """Give a collection that was made without an embedder the space, and its default profile the dense leg.
+
+    A caller that another one precedes changes nothing.
+    """
     async with database.transaction(tenant_id) as connection:
-        await store.set_space(connection, stored.collection_id, space.space_id)
-        if stored.profile == default_profile(None):
+        if not await store.set_space(connection, stored.collection_id, space.space_id):
+            return
+        used = await store.hold_profile(connection, tenant_id, stored.collection_id)
+        if used.profile == default_profile(None):
             first = default_profile(space.space, stored.text_search_config)
             note = f"the default of {space.space.name}"
             version = await store.add_profile(connection, stored.collection_id, first, note)

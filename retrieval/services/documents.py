@@ -17,7 +17,8 @@ from typing import Any
 from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFolder, find_documents
-from retrieval.adapters.store.items.items import item_from_row
+from retrieval.adapters.store.database import Connection, despite_deadlocks
+from retrieval.adapters.store.items.items import Settled, hold_documents, item_from_row, remove_items
 from retrieval.adapters.store.items.listing import all_rows, rows_after
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.terms import refresh_weights
@@ -46,7 +47,7 @@ from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.change import ChangeReport, change
 from retrieval.services.ingest import NO_VECTORS
-from retrieval.services.items import delete, finished, writer_of
+from retrieval.services.items import finished, settle, writer_of
 
 _READING = 1
 """The version of reading and chunking: after a change all documents are read again."""
@@ -303,9 +304,7 @@ async def add_documents(
 @checks_existence
 async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]) -> int:
     """See ``Collection.delete_documents``."""
-    chunks = await _chunk_ids(await writer_of(handle), checked_item_ids(document_ids))
-    await delete(handle, [item_id for ids in chunks.values() for item_id in ids])
-    return len(chunks)
+    return (await _remove(handle, await writer_of(handle), checked_item_ids(document_ids)))[0]
 
 
 async def documents_after(
@@ -445,17 +444,13 @@ async def _store_batch(
     fresh = {document.document_id: document.items for document in batch if document.items is not None}
     # Also of documents of an interrupted call: without their first chunk, which is stored last, they are not known.
     former = await _chunk_ids(writer, list(fresh))
-    current = {item.item_id for items in fresh.values() for item in items}
-    stale = [item_id for ids in former.values() for item_id in ids if item_id not in current]
     # A document's first chunk shows that all of it is stored and nothing else, so it is stored last: with the
     # removal of former chunks, if there are any.
-    replacing = {items[0].item_id: items[0] for name, items in fresh.items() if items and name in former}
+    replacing = {items[0].item_id for name, items in fresh.items() if items and name in former}
     others = [item for items in fresh.values() for item in reversed(items) if item.item_id not in replacing]
     added = set[str]()
-    chunks, replaced = await add_in_parts(replace(writer, on_added=added.update), others), ChangeReport()
-    if former:
-        await handle.recorded()  # records cannot name removed items
-        replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
+    chunks = await add_in_parts(replace(writer, on_added=added.update), others)
+    replaced = await _replace(handle, writer, fresh) if fresh else ChangeReport()
     new = {name: items[0].item_id for name, items in fresh.items() if items and name not in known}
     # Another caller stored it meanwhile: this call did not add its first chunk.
     theirs = [name for name, first in new.items() if (first in former[name] if name in former else first not in added)]
@@ -469,6 +464,42 @@ async def _store_batch(
         chunks_removed=replaced.removed,
         chunks=chunks + replaced.written,
     )
+
+
+async def _replace(handle: CollectionHandle, writer: Writer, documents: Mapping[str, Sequence[Item]]) -> ChangeReport:
+    """Make the stored chunks of the documents equal to these, also where another caller stores or removes some.
+
+    Of callers that store a document at once, the last replaces what the others stored.
+    """
+    chunks = {item.item_id: item for items in documents.values() for item in items}
+
+    async def stored(connection: Connection) -> list[str]:
+        await hold_documents(connection, writer.collection.collection_id)
+        former = await _chunk_ids(writer, list(documents), connection)
+        return [*chunks, *(item_id for ids in former.values() for item_id in ids)]
+
+    def decide(item_id: str, before: Item | None) -> Item | None:
+        chunk = chunks.get(item_id)
+        return before if before == chunk else chunk
+
+    await handle.recorded()  # records cannot name removed items
+    return await change(writer, stored, decide)
+
+
+async def _remove(handle: CollectionHandle, writer: Writer, document_ids: Sequence[str]) -> tuple[int, int]:
+    """Remove the documents; returns the numbers of those that were stored, and of their chunks."""
+
+    async def remove() -> tuple[int, int, Settled | None]:
+        async with writer.database.transaction(writer.tenant_id) as connection:
+            await hold_documents(connection, writer.collection.collection_id)
+            chunks = await _chunk_ids(writer, document_ids, connection)
+            ids = sorted(item_id for of_document in chunks.values() for item_id in of_document)
+            return len(chunks), *await remove_items(writer.place._replace(connection=connection), ids)
+
+    await handle.recorded()  # records cannot name removed items
+    documents, removed, settled = await despite_deadlocks(remove)
+    await settle(handle, settled, removed)
+    return documents, removed
 
 
 async def _vanished_report(
@@ -495,9 +526,8 @@ async def _vanished_report(
             continue
         for start in range(0, len(gone), _BATCH_FILES):
             some = gone[start : start + _BATCH_FILES]
-            chunks = await _chunk_ids(writer, some)
-            removed = await delete(handle, [item_id for ids in chunks.values() for item_id in ids])
-            report += DocumentsReport(removed=len(some), chunks_removed=removed)
+            removed, chunks_removed = await _remove(handle, writer, some)
+            report += DocumentsReport(removed=removed, chunks_removed=chunks_removed)
     return report
 
 
@@ -511,17 +541,21 @@ async def _fingerprints(writer: Writer, condition: Filter) -> dict[str, str]:
     return known
 
 
-async def _chunk_ids(writer: Writer, document_ids: Sequence[str]) -> dict[str, list[str]]:
+async def _chunk_ids(
+    writer: Writer, document_ids: Sequence[str], connection: Connection | None = None
+) -> dict[str, list[str]]:
     """The item ids of the chunks of those documents that are stored, by document."""
     ids: dict[str, list[str]] = {}
     if document_ids:
-        async for item_id, attributes in _rows(writer, _chunks_where(OneOf(_DOCUMENT, tuple(document_ids)))):
+        condition = _chunks_where(OneOf(_DOCUMENT, tuple(document_ids)))
+        async for item_id, attributes in _rows(writer, condition, connection):
             ids.setdefault(str(attributes.get("document")), []).append(item_id)
     return ids
 
 
-def _rows(writer: Writer, condition: Filter) -> AsyncIterator[Row]:
-    return all_rows(writer.database, writer.tenant_id, writer.collection, condition, _ATTRIBUTES, at_a_time=_PAGE)
+def _rows(writer: Writer, condition: Filter, connection: Connection | None = None) -> AsyncIterator[Row]:
+    place = writer.database, writer.tenant_id, writer.collection
+    return all_rows(*place, condition, _ATTRIBUTES, at_a_time=_PAGE, connection=connection)
 
 
 async def _chunks_at(writer: Writer, positions: Sequence[ChunkPosition]) -> dict[ChunkPosition, Item]:

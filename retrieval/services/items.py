@@ -13,7 +13,7 @@ from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.terms import DRIFT, refresh_weights
 from retrieval.domain.checks import check_functions
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
-from retrieval.domain.items.embedding import checked_vectors
+from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem, check_key, checked_changes, merged
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence
 from retrieval.engine.request import checked_item_ids
@@ -49,14 +49,15 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
 
 
 @checks_existence
-async def add_new(handle: CollectionHandle, item: Item | Mapping[str, Any]) -> AddReport:
+async def add_new(handle: CollectionHandle, item: Item | Mapping[str, Any], vector: Vector | None = None) -> AddReport:
     """Store an item that must not exist yet; of callers that add the same id at once, one succeeds.
 
-    Raises ``InvalidItemError``, also for an id that is stored, archived or not. Otherwise it works like
-    ``Collection.add``.
+    ``vector``, of shape (dimensions,) and length 1, is used instead of the embedder's. Raises ``InvalidItemError``,
+    also for an id that is stored, archived or not. Otherwise it works like ``Collection.add``.
     """
+    vectors = None if vector is None else vector[None]
     try:
-        report, _ = await (await writer_of(handle)).add_beside([as_item(item)], only_new=True)
+        report, _ = await (await writer_of(handle)).add_beside([as_item(item)], vectors, only_new=True)
     except ItemIsThereError as error:
         known = error.item_id
         raise InvalidItemError(f"item {known!r:.80} already exists; give it another id", item_id=known) from error
@@ -182,7 +183,7 @@ async def delete(handle: CollectionHandle, item_ids: str | Sequence[str], versio
         deleted, settled = await changing.remove(place, keys[0], version)
     else:
         deleted, settled = await remove_items(place, sorted(set(keys)))
-    await _settle(handle, settled, deleted)
+    await settle(handle, settled, deleted)
     return deleted
 
 
@@ -207,7 +208,7 @@ async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[st
     number = written.added + written.changed
     if written.settled is not None:
         await flush_lexical(handle.database, number)
-        await _settle(handle, written.settled, number)
+        await settle(handle, written.settled, number)
     if number < BULK_ITEMS and not is_index_off(handle.stored):
         return ()
     outcome = await keep_index(handle.database, handle.tenant_id, await handle.refresh())
@@ -216,7 +217,7 @@ async def keep_indexed(handle: CollectionHandle, written: AddReport) -> tuple[st
     return (f"HNSW index: {outcome.value}",) if outcome is IndexOutcome.NOT_ALLOWED else ()
 
 
-async def _settle(handle: CollectionHandle, settled: Settled | None, number: int) -> None:
+async def settle(handle: CollectionHandle, settled: Settled | None, number: int) -> None:
     """Recompute weights that have drifted, and update the handle's size, after a write of that number of items."""
     if settled is None:
         return

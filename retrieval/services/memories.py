@@ -279,6 +279,8 @@ class MemoryWriter:
         collection_id = self._collection.collection_id
         items = [memory.item() for memory in memories]
         await self.writer.check(items)
+        # Held also if they are unchanged, so that all of a memory is one caller's.
+        before = await store.hold_memories(connection, collection_id, sorted(item.item_id for item in items))
         known = await stored_hashes(self._within(connection), [item.item_id for item in items])
         hashes = {item_id: stored.content_hash for item_id, stored in known.items()}
         fresh = [item for item in items if hashes.get(item.item_id) != item.content_hash]
@@ -286,8 +288,7 @@ class MemoryWriter:
         report = AddReport()
         if fresh:
             changed = {item.item_id: item.indexed_text for item in fresh if item.item_id in known}
-            before = await store.hold_memories(connection, collection_id, sorted(changed)) if changed else {}
-            texts = {memory_id: _text_of(memory) for memory_id, memory in before.items()}
+            texts = {key: _text_of(memory) for key, memory in before.items() if key in changed}
             former_texts = [text for memory_id, text in texts.items() if text != changed[memory_id]]
             written = await write_items(connection, ItemWrite(collection_id, fresh, self._collection.space_id))
             report += AddReport(settled=written.settled)

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.items.items import read_items
 from retrieval.domain.checks import checked_whole
-from retrieval.domain.errors import EmbedderError, InvalidRequestError
+from retrieval.domain.errors import ConflictError, EmbedderError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
-from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile
+from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile, StoredProfile
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings
-from retrieval.engine.profiles import set_profile
+from retrieval.engine.profiles import change_profile
 from retrieval.engine.reading import embeddings
 from retrieval.services.evaluate import Progress, measure, parse_metric
 from retrieval.services.judgements import JudgedQuery, Qrels, judged, missing_items
@@ -289,15 +289,26 @@ async def tune_collection(
 
 
 async def apply_tuning(handle: CollectionHandle, report: TuningReport) -> int | None:
-    """Store the proposed profile with a note of how it was found; returns its version, or None without a proposal."""
+    """Use the proposed setting in the profile, with a note of how it was found; returns the version, None without one.
+
+    Raises ``ConflictError`` if the profile in use has another setting than the one that the proposal was compared with.
+    """
     if not report.improves or report.profile is None:
         return None
+
+    def tuned(used: StoredProfile) -> Profile:
+        if used.profile.signals or setting_of(used.profile) != report.current:
+            raise ConflictError(
+                f"the legs or the fusion of the profile of {handle.name!r} were changed while it was tuned; tune again"
+            )
+        return profile_of(report.proposal, used.profile)
+
     against = report.comparisons[0]
     note = (
         f"tuned on {report.queries} queries, seed {report.seed}: {report.metric} {against.mean_b:.4f} -> "
         f"{against.mean_a:.4f} on held-out queries, p = {against.p_value:.4f}"
     )
-    return await set_profile(handle, report.profile, note)
+    return await change_profile(handle, tuned, note)
 
 
 def setting_of(profile: Profile) -> Setting:

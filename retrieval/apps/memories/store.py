@@ -337,9 +337,8 @@ class MemoryStore:
         ``updated_at`` of a superseded version is usually the time when it was superseded. Raises ``UnknownItemError``
         if there is no such memory, or it expired.
         """
-        versions = await self.histories([memory_id])
-        if memory_id not in versions:
-            await self.get_memory(memory_id)  # raises the error
+        while memory_id not in (versions := await self.histories([memory_id])):
+            await self.get_memory(memory_id)  # raises the error, unless it was stored meanwhile
         return versions[memory_id]
 
     async def histories(self, memory_ids: Sequence[str]) -> dict[str, tuple[Memory, ...]]:

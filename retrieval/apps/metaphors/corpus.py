@@ -188,13 +188,11 @@ class MetaphorCorpus:
         item = values.metaphor_item(metaphor, source=source, status=status, provenance=provenance)
         vector = await own_vector(self._collection, metaphor.embedding, metaphor.id)
         try:
-            report = await add_new(handle_of(self._collection), item)
+            report = await add_new(handle_of(self._collection), item, vector)
         except InvalidItemError as error:
             if not await self._collection.get([metaphor.id]):
                 raise
             raise _already_exists(metaphor.id) from error
-        if vector is not None:
-            report = await self._collection.add([item], embeddings=[vector])
         if report.pending:
             _log.warning("metaphor %r waits for its vector; until then searches do not find it", metaphor.id)
         for note in report.notes:

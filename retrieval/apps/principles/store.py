@@ -31,10 +31,12 @@ from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.filters import Where
 from retrieval.domain.search.hit import Hit
+from retrieval.domain.search.profile import Profile
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.learning import standings_where
 from retrieval.engine.plan import default_profile
+from retrieval.engine.profiles import change_profile
 from retrieval.engine.request import checked_item_ids, checked_words
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
@@ -103,16 +105,24 @@ async def principles_collection(platform: Platform, name: str = choosing.COLLECT
     collection = await platform.collection(name, profile=search.PRINCIPLES_PROFILE)
     space = await collection.space()
     profile, kind = (search.WORDS_PROFILE, "without") if space is None else (search.PRINCIPLES_PROFILE, "with")
-    # Compares the stored forms, which ignore the order of signals.
-    stored, settings = collection.profile.as_dict(), handle_of(collection).stored
+    settings = handle_of(collection).stored
     default = default_profile(space, settings.text_search_config)
-    others = (search.PRINCIPLES_PROFILE, search.WORDS_PROFILE, default)
-    if (
-        settings.profile_note.startswith(_UNCHOSEN)
-        and stored in [other.as_dict() for other in others if other is not profile]
-        and all(count.value == choosing.KIND for count in await collection.value_counts("kind"))
+    # Compares the stored forms, which ignore the order of signals.
+    others = [
+        other.as_dict() for other in (search.PRINCIPLES_PROFILE, search.WORDS_PROFILE, default) if other is not profile
+    ]
+
+    def is_unchosen(used: Profile, note: str) -> bool:
+        return note.startswith(_UNCHOSEN) and used.as_dict() in others
+
+    if is_unchosen(settings.profile, settings.profile_note) and all(
+        count.value == choosing.KIND for count in await collection.value_counts("kind")
     ):
-        await collection.set_profile(profile, note=f"{_UNCHOSEN} {kind} vectors")
+        await change_profile(
+            handle_of(collection),
+            lambda used: profile if is_unchosen(used.profile, used.note) else used.profile,
+            f"{_UNCHOSEN} {kind} vectors",
+        )
     return collection
 
 

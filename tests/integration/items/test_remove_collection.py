@@ -13,7 +13,7 @@ from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Item, Platform, Profile
 from retrieval.adapters.store.database import CollectionPlace
-from retrieval.adapters.store.items.items import hold_items
+from retrieval.adapters.store.items.items import hold_items, remove_items
 from retrieval.adapters.store.items.removal import remove_itself, remove_next_items
 from retrieval.adapters.store.search.indexes import hnsw_indexes
 from retrieval.collection import handle_of
@@ -178,3 +178,23 @@ async def test_a_search_says_that_its_collection_is_gone(platform: Platform) -> 
     for search in (docs.search("t"), docs.search_each(["t"]), leg_rankings(handle_of(docs), "t", legs=["lexical"])):
         with pytest.raises(UnknownCollectionError, match="was removed"):
             await search
+
+
+async def test_one_of_the_callers_that_remove_a_collection_at_once_removes_the_last_of_it(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one begins after the first has read what to remove, and ends its work."""
+    await (await platform.collection("twice")).add([{"id": "1", "text": "words"}])
+    others: list[asyncio.Task[bool]] = []
+    name = "retrieval.adapters.store.items.removal.remove_items"
+
+    async def late(*arguments: Any) -> Any:
+        monkeypatch.setattr(name, remove_items)
+        others.append(asyncio.create_task(platform.remove_collection("twice")))
+        await asyncio.wait(others, timeout=1)
+        return await remove_items(*arguments)
+
+    monkeypatch.setattr(name, late)
+    outcomes = [await platform.remove_collection("twice"), *await asyncio.gather(*others)]
+    assert sorted(outcomes) == [False, True]
+    assert not await platform.collections()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from unittest.mock import AsyncMock
 
 import pytest
 import pytest_asyncio
 
-from retrieval import Collection, Context, Platform, Profile, Settings, connect
+from retrieval import Collection, Context, EmbeddingSpace, Platform, Profile, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError, UnknownRetrievalError
 from tests.support.database import SCHEMA
@@ -182,6 +183,29 @@ async def test_profiles_that_are_stored_at_once_are_all_kept(platform: Platform)
     assert sorted(versions) == list(range(2, 10))
     stored = {profile.version: profile.profile for profile in await docs.profiles()}
     assert [stored[version] for version in versions] == new_profiles
+
+
+async def test_vectors_that_come_later_change_only_the_default_profile_and_once(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where several callers with an embedder open the collection at once, or one sets a profile meanwhile."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Platform, "_new_space", AsyncMock(return_value=None))
+        for name in ("opened-at-once", "set-meanwhile"):
+            await platform.collection(name)
+        chosen = await platform.collection("set-meanwhile")
+    await asyncio.gather(*(platform.collection("opened-at-once") for _ in range(4)))
+    opened = await platform.collection("opened-at-once")
+    assert [profile.version for profile in await opened.profiles()] == [2, 1]
+    assert set(opened.profile.legs) == {"dense", "lexical"}
+
+    async def with_another_profile(*_: object) -> EmbeddingSpace:
+        await chosen.set_profile(LATEST)
+        return HashingEmbedder().space
+
+    monkeypatch.setattr(Platform, "_new_space", with_another_profile)
+    later = await platform.collection("set-meanwhile")
+    assert (later.profile, await later.space()) == (LATEST, HashingEmbedder().space)
 
 
 async def test_an_unrecorded_search_uses_the_current_profile(platform: Platform) -> None:

@@ -14,6 +14,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.relevance import Calibration
+from retrieval.services import calibrate
 
 SPACE = HashingEmbedder().space.name
 SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
@@ -353,6 +354,27 @@ async def test_the_local_model_finds_nothing_about_apple_pie_among_operations_no
         report = await notes.calibrate(questions, apply=False)
         assert (report.queries, report.hits) == (3, 15), "few, for the fit starts from what is shipped"
         assert report.calibration.both
+
+
+async def test_a_calibration_keeps_a_profile_that_another_caller_sets_meanwhile(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fitting takes a while; only the calibration of the profile in use changes."""
+    notes, others = await calibrated(platform), await platform.collection("notes")
+    measure = calibrate.judged_hits
+
+    async def measured(*arguments: Any, **options: Any) -> Any:
+        hits = await measure(*arguments, **options)
+        await others.set_profile(Profile(legs={"lexical": 3.0, "dense": 1.0}, fusion=SUM))
+        return hits
+
+    monkeypatch.setattr(calibrate, "judged_hits", measured)
+    report = await notes.calibrate(
+        {f"{words} {number}": ids for number in range(3) for words, ids in QUESTIONS.items()}
+    )
+    assert report.profile_version == (await notes.stored_profile()).version == 4
+    assert dict(notes.profile.legs) == {"lexical": 3.0, "dense": 1.0}
+    assert notes.profile.calibration == report.calibration
 
 
 @pytest.mark.parametrize("same", [{}, {"group_by": "item_id"}])

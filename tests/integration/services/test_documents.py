@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -311,6 +312,40 @@ async def test_a_document_is_new_to_the_caller_that_stored_it_first(
     monkeypatch.setattr(embedder, "embed", embed_late)
     report = await docs.add_documents([shared, own])
     assert [(each.added, each.unchanged) for each in (*others, report)] == [(1, 0), (1, 1)]
+
+
+async def _chunks(docs: Collection) -> list[str]:
+    """The first words of all chunks, which name their sections."""
+    return sorted(row.item.text.split()[0] for row in await docs.page())
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["a stored document", "a new document"])
+@pytest.mark.parametrize("is_removed", [True, False], ids=["removes it", "stores another text"])
+async def test_a_document_is_whole_whatever_another_caller_does_meanwhile(
+    docs: Collection, embedder: ReadingEmbedder, monkeypatch: pytest.MonkeyPatch, *, is_known: bool, is_removed: bool
+) -> None:
+    """The caller that stores it last replaces everything: no chunk of the other's text stays, and none is missing."""
+    text, other = ({"id": "shared", "text": "".join(map(section, names))} for names in ("ABD", "ABE"))
+    if is_known:
+        await docs.add_documents([{"id": "shared", "text": "".join(map(section, "ABC"))}])
+    embed = embedder.embed
+
+    async def embed_late(texts: Sequence[str], role: TextRole) -> Vectors:
+        monkeypatch.setattr(embedder, "embed", embed)
+        await (docs.delete_documents(["shared"]) if is_removed else docs.add_documents([other]))
+        return await embed(texts, role)
+
+    monkeypatch.setattr(embedder, "embed", embed_late)
+    await docs.add_documents([text])
+    assert await _chunks(docs) == ["a0", "b0", "d0"]
+
+
+async def test_of_texts_that_are_stored_at_once_one_stays(docs: Collection) -> None:
+    """Each caller's last transaction replaces what the others have stored by then."""
+    texts = [[f"{name}{part}" for part in "uvw"] for name in "ABCD"]
+    documents = [{"id": "shared", "text": "".join(section(name) for name in names)} for names in texts]
+    await asyncio.gather(*(docs.add_documents([document]) for document in documents))
+    assert await _chunks(docs) in [[f"{name.lower()}0" for name in names] for names in texts]
 
 
 async def test_chunks_without_vectors_get_them_by_the_next_run(

@@ -172,11 +172,10 @@ async def create_collection(
     return row is not None
 
 
-async def set_space(connection: Connection, collection_id: int, space_id: int) -> None:
-    """Make the space the collection's active one, if it has none yet."""
-    await connection.execute(
-        "UPDATE collections SET space_id = %s WHERE collection_id = %s AND space_id IS NULL", (space_id, collection_id)
-    )
+async def set_space(connection: Connection, collection_id: int, space_id: int) -> bool:
+    """Make the space the collection's active one, if it has none yet; returns whether it had none."""
+    statement = "UPDATE collections SET space_id = %s WHERE collection_id = %s AND space_id IS NULL"
+    return (await connection.execute(statement, (space_id, collection_id))).rowcount > 0
 
 
 _SET_INDEX_KIND = Compiled("UPDATE collections SET index_kind = %(kind)s WHERE collection_id = %(collection_id)s")
@@ -199,9 +198,7 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
     Simultaneous callers get different versions. Raises ``UnknownCollectionError`` for a collection that was removed.
     """
     # A separate statement, because only a statement that begins after the lock sees the last caller's version.
-    cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
-    if await cursor.fetchone() is None:
-        raise UnknownCollectionError("the collection was removed; make it again to use it")
+    await _hold_versions(connection, collection_id)
     version = await connection.value(
         """
         INSERT INTO profiles (collection_id, version, definition, note)
@@ -211,6 +208,12 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
         {"id": collection_id, "definition": Jsonb(profile.as_dict()), "note": note},
     )
     return int(version)
+
+
+async def _hold_versions(connection: Connection, collection_id: int) -> None:
+    cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
+    if await cursor.fetchone() is None:
+        raise UnknownCollectionError("the collection was removed; make it again to use it")
 
 
 def _ann_index(facts: Mapping[str, Any] | None) -> AnnIndex | None:
@@ -271,6 +274,17 @@ async def stored_profile(at: CollectionPlace, version: int | None) -> StoredProf
     """Read a version of the profile, the active one for None; None if there is no such version."""
     rows = await at.read(_ONE, tenant_id=at.tenant_id, version=version)
     return _profile(rows[0]) if rows else None
+
+
+async def hold_profile(connection: Connection, tenant_id: int, collection_id: int) -> StoredProfile:
+    """The version in use; until the transaction ends, no other caller stores or activates one.
+
+    Raises ``UnknownCollectionError`` for a collection that was removed.
+    """
+    await _hold_versions(connection, collection_id)
+    statement = _ONE.bind(tenant_id=tenant_id, collection_id=collection_id, version=None)
+    [row] = await connection.rows(statement.text, statement.parameters)
+    return _profile(row)
 
 
 async def use_profile(connection: Connection, collection_id: int, version: int) -> bool:

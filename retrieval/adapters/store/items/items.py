@@ -270,6 +270,12 @@ async def hold_writers(connection: Connection, collection_id: int) -> None:
     await connection.execute("SELECT pg_advisory_xact_lock(writers_lock(%s))", (collection_id,))
 
 
+async def hold_documents(connection: Connection, collection_id: int) -> None:
+    """Lock out other callers that replace or remove documents of the collection until this transaction ends."""
+    lock = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval documents ' || %s, 0))"
+    await connection.execute(lock, (collection_id,))
+
+
 async def flush_terms(connection: Connection, schema: str) -> None:
     """Merge the pending entries into the lexical index. The connection's login must own it."""
     index = sql.SQL("SELECT gin_clean_pending_list({}::regclass)")

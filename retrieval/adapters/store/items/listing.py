@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import CollectionPlace, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import StatementCache, facet_part
 from retrieval.adapters.store.items.conditions import any_matching, condition, field_value, matching
@@ -35,10 +35,12 @@ async def rows_after(
     *,
     after: str,
     limit: int,
+    connection: Connection | None = None,
 ) -> list[Row]:
     """These columns of the next items that match the filter, by item id, at most ``limit``.
 
-    Archived items are left out, unless the filter names that status.
+    Archived items are left out, unless the filter names that status. With ``connection``, they are read in its
+    transaction.
     """
 
     def compose(own: Filter | None) -> sa.Select[Any] | sa.CompoundSelect[Any]:
@@ -51,7 +53,10 @@ async def rows_after(
 
     shape = "page", tuple(columns), collection.collection_id, collection.filterable, names_archived(filter_)
     statement = _STATEMENTS.of(shape, filter_, collection.filterable, compose)
-    return await database.read(tenant_id, statement.bind(after=after, limit=limit))
+    bound = statement.bind(after=after, limit=limit)
+    if connection is not None:
+        return await connection.rows(bound.text, bound.parameters)
+    return await database.read(tenant_id, bound)
 
 
 async def all_rows(
@@ -62,12 +67,15 @@ async def all_rows(
     columns: Sequence[str],
     *,
     at_a_time: int,
+    connection: Connection | None = None,
 ) -> AsyncIterator[Row]:
     """These columns of all items that match the filter, the item id first, as ``rows_after`` reads them."""
     page: list[Row] | None = None
     while page is None or len(page) == at_a_time:
         after = page[-1][0] if page else ""
-        page = await rows_after(database, tenant_id, collection, filter_, columns, after=after, limit=at_a_time)
+        page = await rows_after(
+            database, tenant_id, collection, filter_, columns, after=after, limit=at_a_time, connection=connection
+        )
         for row in page:
             yield row
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import CollectionPlace, Connection
+from retrieval.adapters.store.database import CollectionPlace, Connection, despite_deadlocks
 from retrieval.adapters.store.items.items import hold_items, hold_writers, remove_items
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 
@@ -58,24 +58,28 @@ async def forget_items(at: CollectionPlace, pseudonyms: dict[str, str], expired_
     that have not expired by then, because their expiry may have been extended since they were listed.
     """
     ids = sorted(pseudonyms)
-    async with at.database.transaction(at.tenant_id) as connection:
-        await connection.execute(_LOCK_FEEDBACK)
-        items = await hold_items(connection, at.collection_id, ids)
-        if expired_by is not None:  # every change of a memory locks its item, so this stays true
-            expired = await connection.rows(_EXPIRED_OF, (at.collection_id, ids, expired_by))
-            items = {item_id: items[item_id] for (item_id,) in expired if item_id in items}
-        locked_ids = list(items)
-        if not locked_ids:
-            return 0
-        await connection.execute(_HOLD_TOTALS, (at.collection_id,))
-        await connection.execute(_HOLD_MEMORIES, (at.collection_id, locked_ids, locked_ids))
-        await connection.execute(_FORGET_FACETS, {"id": at.collection_id, "ids": locked_ids})
-        await remove_items(at._replace(connection=connection), locked_ids)
-        await connection.execute(
-            _FORGET, (at.collection_id, locked_ids, [pseudonyms[item_id] for item_id in locked_ids])
-        )
-        await uncache_texts(connection, at.tenant_id, [item.indexed_text for item in items.values()])
-    return len(locked_ids)
+
+    async def forget() -> int:
+        async with at.database.transaction(at.tenant_id) as connection:
+            await connection.execute(_LOCK_FEEDBACK)
+            items = await hold_items(connection, at.collection_id, ids)
+            if expired_by is not None:  # every change of a memory locks its item, so this stays true
+                expired = await connection.rows(_EXPIRED_OF, (at.collection_id, ids, expired_by))
+                items = {item_id: items[item_id] for (item_id,) in expired if item_id in items}
+            locked_ids = list(items)
+            if not locked_ids:
+                return 0
+            await connection.execute(_HOLD_TOTALS, (at.collection_id,))
+            await connection.execute(_HOLD_MEMORIES, (at.collection_id, locked_ids, locked_ids))
+            await connection.execute(_FORGET_FACETS, {"id": at.collection_id, "ids": locked_ids})
+            await remove_items(at._replace(connection=connection), locked_ids)
+            await connection.execute(
+                _FORGET, (at.collection_id, locked_ids, [pseudonyms[item_id] for item_id in locked_ids])
+            )
+            await uncache_texts(connection, at.tenant_id, [item.indexed_text for item in items.values()])
+        return len(locked_ids)
+
+    return await despite_deadlocks(forget)
 
 
 async def uncache_texts(connection: Connection, tenant_id: int, texts: Sequence[str]) -> None:
@@ -101,6 +105,8 @@ async def memories_of(at: CollectionPlace, attribute: str, value: str) -> list[s
     return [row[0] for row in await at.read(_WITH_VALUE, attribute=attribute, value=value)]
 
 
+# Taken before the items are read, because a caller that removes the rest of the collection waits for it.
+_SHARE = "SELECT pg_advisory_xact_lock_shared(writers_lock(%s))"
 _NEXT_ITEMS = "SELECT item_id FROM items WHERE collection_id = %s ORDER BY item_id LIMIT %s"
 # Tables that are partitioned by months have no row addresses across partitions, but an index by time.
 _BY_TIME = """
@@ -126,6 +132,7 @@ async def remove_next_items(at: CollectionPlace, most: int) -> int:
     The statistics stay exact, so that the remaining items can be searched.
     """
     async with at.database.transaction(at.tenant_id) as connection:
+        await connection.execute(_SHARE, (at.collection_id,))
         rows = await connection.rows(_NEXT_ITEMS, (at.collection_id, most))
         return (await remove_items(at._replace(connection=connection), [row[0] for row in rows]))[0] if rows else 0
 

@@ -13,6 +13,7 @@ import pytest
 import retrieval.sync
 from retrieval import Platform
 from retrieval.adapters.store.database import Connection
+from retrieval.adapters.store.items.items import stored_hashes
 from retrieval.adapters.store.items.memories import write_memories
 from retrieval.apps.memories import MemoryStore, RetrievalEngine
 from retrieval.domain.errors import (
@@ -21,8 +22,9 @@ from retrieval.domain.errors import (
     InvalidRequestError,
     UnknownItemError,
 )
-from retrieval.domain.items.memory import NewMemory
+from retrieval.domain.items.memory import Memory, NewMemory
 from retrieval.domain.search.profile import Profile
+from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -322,6 +324,63 @@ async def test_changes_at_once_are_all_kept(store: MemoryStore) -> None:
     memory = await store.get_memory("m")
     assert (memory.summary, memory.occurred_at, memory.relevance_score) == ("s", MAY, 0.5)
     assert memory.links == {"papers": ("x",)}
+
+
+@not_on_a_cluster("a node looks for deadlocks at a time of its own, and may end either writer")
+async def test_a_memory_is_forgotten_also_if_the_server_ended_the_first_attempt(
+    store: MemoryStore, platform: Platform, database_url: str
+) -> None:
+    """Writers that create memories cannot lock them in order, and may wait for a memory that is being forgotten."""
+    await store.store_memory("p1", "t", "words", memory_id="m")
+    own = ((await (await platform.collection("memories")).refresh()).collection_id,)
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        # It looks for a deadlock late, so that the server ends the attempt to forget.
+        await other.execute("SELECT set_config('deadlock_timeout', '20s', false)")
+        await other.execute("SELECT set_config('search_path', %s, false)", (f'"{SCHEMA}", public, pg_temp',))
+        await other.execute("SELECT FROM memories WHERE collection_id = %s FOR UPDATE", own)
+        forget = asyncio.create_task(store.forget("m"))
+        await asyncio.sleep(0.5)
+        await other.execute("SELECT FROM items WHERE collection_id = %s FOR UPDATE", own)
+        await other.commit()
+        await forget
+    assert await store.get_memories(["m"]) == {}
+
+
+async def test_the_history_of_a_memory_that_is_stored_meanwhile_is_there(store: MemoryStore) -> None:
+    """The first look found none, the second one does."""
+    find = store.histories
+
+    async def look(memory_ids: Sequence[str]) -> dict[str, tuple[Memory, ...]]:
+        found = await find(memory_ids)
+        await store.store_memory("p1", "t", "words", memory_id="m")
+        return found
+
+    store.histories = look  # type: ignore[method-assign]
+    assert [memory.text for memory in await store.history("m")] == ["words"]
+
+
+async def test_a_memory_that_is_stored_again_is_not_mixed_with_a_change(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its text is unchanged when it is compared; another caller changes text and links before links are stored."""
+    memory: dict[str, Any] = {
+        "project_id": "p1", "interaction_type": "t", "content": "words", "memory_id": "m", "occurred_at": MAY,
+    }  # fmt: skip
+    await store.store_memory(**memory)
+    changes: list[asyncio.Task[Memory]] = []
+
+    async def compared(*arguments: Any) -> Any:
+        monkeypatch.setattr("retrieval.services.memories.stored_hashes", stored_hashes)
+        hashes = await stored_hashes(*arguments)
+        changes.append(asyncio.create_task(store.update_memory("m", content="other", links={"papers": ["other"]})))
+        await asyncio.wait(changes, timeout=1)
+        return hashes
+
+    monkeypatch.setattr("retrieval.services.memories.stored_hashes", compared)
+    await store.store_memory(**memory, links={"papers": ["own"]}, duplicates="keep")
+    await asyncio.gather(*changes)
+    stored = await store.get_memory("m")
+    assert (stored.text, stored.links) == ("other", {"papers": ("other",)})
 
 
 async def test_memories_without_await_need_a_platform_without_await(platform: Platform) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -15,6 +16,8 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.metaphors import METAPHORS_PROFILE, STANDARD_CORPUS, Metaphor, MetaphorCorpus, Operation
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import TextRole, Vectors
+from retrieval.services.add import AddReport
+from retrieval.services.items import add_new
 from tests.support.database import SCHEMA
 
 PLUMBING, ECOSYSTEM, IMMUNE = STANDARD_CORPUS[:3]
@@ -199,6 +202,22 @@ async def test_of_those_who_add_the_same_id_at_once_one_does(corpus: MetaphorCor
     [winner] = [version for version, outcome in zip(versions, outcomes, strict=True) if outcome is None]
     assert sum(isinstance(outcome, InvalidRequestError) for outcome in outcomes) == 3
     assert await corpus.dynamic() == [winner]
+
+
+async def test_a_candidate_that_another_caller_rejects_at_once_stays_rejected(
+    corpus: MetaphorCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stored together with its own vector, and not written again."""
+    vector = (await corpus.embeddings(["plumbing"]))["plumbing"]
+
+    async def rejected(*arguments: Any) -> AddReport:
+        report = await add_new(*arguments)
+        await corpus.reject("beehive")
+        return report
+
+    monkeypatch.setattr("retrieval.apps.metaphors.corpus.add_new", rejected)
+    await corpus.add_candidate(replace(BEEHIVE, embedding=tuple(map(float, vector))))
+    assert (await corpus.origins(["beehive"]))["beehive"].status == "archived"
 
 
 async def test_a_candidate_is_kept_outside_the_corpus(corpus: MetaphorCorpus) -> None:

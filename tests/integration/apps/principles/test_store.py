@@ -401,6 +401,14 @@ async def test_without_vectors_words_take_the_place_of_meaning(database_url: str
         )
 
 
+async def test_callers_that_open_the_store_at_once_set_its_profile_once(database_url: str, settings: Settings) -> None:
+    """Sessions that start together, for example, in a new project without an embedder."""
+    async with connect(database_url, settings=settings) as without:
+        await asyncio.gather(*(PrincipleStore.open(without) for _ in range(4)))
+        versions = await (await without.collection("principles")).profiles()
+    assert [(each.version, each.note) for each in versions] == [(2, "the default without vectors"), (1, "the default")]
+
+
 async def test_an_empty_store_and_a_question_without_words_are_answered(store: PrincipleStore) -> None:
     """With nothing, and by score."""
     assert len(await store.search_principles("what", ["sql"], include_exploration=True)) == 0
