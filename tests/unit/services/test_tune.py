@@ -6,8 +6,9 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
 
@@ -20,7 +21,7 @@ from retrieval.domain.errors import EmbedderError, EmbedderUnavailableError, Inv
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.diversity import PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate
-from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
+from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile, StoredProfile
 from retrieval.domain.search.reranking import Rerank
 from retrieval.services.evaluate import measure, parse_metric
 from retrieval.services.judgements import JudgedQuery, Qrels
@@ -355,16 +356,17 @@ class Tuned:
         """The given vectors."""
         return {item_id: self.vectors[item_id] for item_id in item_ids if item_id in self.vectors}
 
-    async def set_profile(self, profile: Profile, note: str) -> int:
-        """Keep it."""
-        self.kept.append((profile, note))
+    async def change_profile(self, change: Callable[[StoredProfile], Profile], note: str) -> int:
+        """Keep what it becomes."""
+        used = StoredProfile(version=1, profile=self.profile, note="", created_at=datetime.now(UTC), is_active=True)
+        self.kept.append((change(used), note))
         return len(self.kept) + 1
 
 
 @pytest.fixture(autouse=True)
 def of_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Collections are those of ``Tuned``."""
-    for name in ("leg_rankings", "embeddings", "set_profile"):
+    for name in ("leg_rankings", "embeddings", "change_profile"):
         monkeypatch.setattr(f"retrieval.services.tune.{name}", getattr(Tuned, name))
     monkeypatch.setattr("retrieval.services.tune.read_items", Tuned.get)
 
