@@ -62,7 +62,7 @@ async def run_job(workplace: Workplace, job: Job, target: JobTarget) -> RunRepor
 
 async def _run_recorded(workplace: Workplace, job: Job, target: JobTarget) -> tuple[str, Mapping[str, Any]]:
     place = workplace.place(target)
-    run_id = await queue.begin_run(place, job.name)
+    run_id = await _begun(place, job.name)
     try:
         async with _noting_progress(workplace, place, run_id) as noting:
             outcome, details = queue.DONE, await job.run(noting, target)
@@ -82,6 +82,17 @@ async def _run_recorded(workplace: Workplace, job: Job, target: JobTarget) -> tu
         raise
     await queue.end_run(place, run_id, outcome=outcome, details=details)
     return outcome, details
+
+
+async def _begun(place: CollectionPlace, job: str) -> int:
+    """The number of the run that was begun; if the caller is cancelled meanwhile, the run is interrupted."""
+    beginning = asyncio.create_task(queue.begin_run(place, job))
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        with contextlib.suppress(RetrievalError):
+            await queue.end_run(place, await beginning, outcome=queue.INTERRUPTED, details={})
+        raise
 
 
 @contextlib.asynccontextmanager

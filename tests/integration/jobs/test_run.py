@@ -131,6 +131,30 @@ async def test_a_run_that_is_cancelled_is_on_record_as_interrupted(platform: Pla
     assert run_.outcome == "interrupted"
 
 
+async def test_a_run_that_is_cancelled_while_it_begins_is_on_record_as_interrupted(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record may be stored before the caller hears of it."""
+    target = await target_of(platform, await platform.collection("docs"))
+    stored, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def begin_late(place: CollectionPlace, job: str) -> int:
+        run_id = await begin_run(place, job)
+        stored.set()
+        await cancelled.wait()
+        return run_id
+
+    monkeypatch.setattr("retrieval.adapters.store.installation.queue.begin_run", begin_late)
+    running = asyncio.create_task(run_job(platform.workplace, JOBS["embed"], target))
+    await stored.wait()
+    running.cancel()
+    cancelled.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (run_,) = await last_runs(platform)
+    assert run_.outcome == "interrupted"
+
+
 async def test_while_a_run_goes_on_its_record_says_how_far_it_is(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
