@@ -105,9 +105,10 @@ async def change(
 ) -> ChangeReport:
     """Replace each item by what ``decide`` returns, all in one transaction; then embed those that need it.
 
-    An item that ``decide`` returns as the same object is left alone. If another caller creates one of the items
-    meanwhile, everything is decided again. Raises ``InvalidItemError`` for an item of another id, or with
-    ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it ``may_remove``.
+    ``item_ids`` may be a function that finds them. An item that ``decide`` returns as the same object is left alone. If
+    another caller creates one of the items meanwhile, everything is decided again. Raises ``InvalidItemError`` for an
+    item of another id, or with ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it
+    ``may_remove``.
     """
     collection_id = writer.collection.collection_id
 

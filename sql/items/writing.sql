@@ -137,7 +137,7 @@ BEGIN
         INTO written, archived, changed, created_at, updated_at
         FROM made;
     END IF;
-    IF only_new AND (changed IS NOT NULL OR cardinality(written) IS DISTINCT FROM cardinality(ids)) THEN
+    IF only_new AND (changed IS NOT NULL OR written IS DISTINCT FROM ids) THEN
         RAISE unique_violation USING MESSAGE = 'an item already exists', DETAIL = coalesce(changed[1], (
             SELECT min(given.item_id) FROM unnest(ids, formers) AS given (item_id, former) WHERE given.former IS NOT NULL
         ));

@@ -222,7 +222,7 @@ def test_a_row_says_what_the_record_says() -> None:
 
 
 def test_a_candidate_may_have_any_rank() -> None:
-    """Of a large collection, two legs in opposite orders, the best candidate of one is the last of the other."""
+    """If two legs order a large collection in opposite ways, the first candidate of one is the last of the other."""
     forwards = {f"item {number:05}": 1 - number / 40_000 for number in range(40_000)}
     backwards = dict(zip(reversed(forwards), forwards.values(), strict=True))
     row = encoded(answered_search(scores={"dense": forwards, "lexical": backwards}).record())

@@ -270,9 +270,14 @@ async def hold_writers(connection: Connection, collection_id: int) -> None:
     await connection.execute("SELECT pg_advisory_xact_lock(writers_lock(%s))", (collection_id,))
 
 
+async def join_writers(connection: Connection, collection_id: int) -> None:
+    """Be one of the collection's writers until this transaction ends; wait for a caller that locks them out."""
+    await connection.execute("SELECT pg_advisory_xact_lock_shared(writers_lock(%s))", (collection_id,))
+
+
 async def hold_documents(connection: Connection, collection_id: int) -> None:
     """Lock out other callers that replace or remove documents of the collection until this transaction ends."""
-    lock = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval documents ' || %s, 0))"
+    lock = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval documents ' || current_schema(), %s))"
     await connection.execute(lock, (collection_id,))
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection, despite_deadlocks
-from retrieval.adapters.store.items.items import hold_items, hold_writers, remove_items
+from retrieval.adapters.store.items.items import hold_items, hold_writers, join_writers, remove_items
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 
 # Exclusive, as for every change of events' weights; and first, because feedback takes this lock before any other.
@@ -105,8 +105,6 @@ async def memories_of(at: CollectionPlace, attribute: str, value: str) -> list[s
     return [row[0] for row in await at.read(_WITH_VALUE, attribute=attribute, value=value)]
 
 
-# Taken before the items are read, because a caller that removes the rest of the collection waits for it.
-_SHARE = "SELECT pg_advisory_xact_lock_shared(writers_lock(%s))"
 _NEXT_ITEMS = "SELECT item_id FROM items WHERE collection_id = %s ORDER BY item_id LIMIT %s"
 # Tables that are partitioned by months have no row addresses across partitions, but an index by time.
 _BY_TIME = """
@@ -132,7 +130,8 @@ async def remove_next_items(at: CollectionPlace, most: int) -> int:
     The statistics stay exact, so that the remaining items can be searched.
     """
     async with at.database.transaction(at.tenant_id) as connection:
-        await connection.execute(_SHARE, (at.collection_id,))
+        # Before the items are read, because a caller that removes the rest of the collection locks out writers.
+        await join_writers(connection, at.collection_id)
         rows = await connection.rows(_NEXT_ITEMS, (at.collection_id, most))
         return (await remove_items(at._replace(connection=connection), [row[0] for row in rows]))[0] if rows else 0
 
