@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from retrieval.domain.search.spelling import Completions
     from retrieval.engine import answers, interleave, learning, profiles
     from retrieval.jobs import run as job_runs
-    from retrieval.services import calibrate
+    from retrieval.services import calibrate, stored_documents
     from retrieval.services import documents as chunked
     from retrieval.services import items as writing
     from retrieval.services.add import AddReport
@@ -56,8 +56,8 @@ else:
     answers, interleave, learning, profiles = (
         LazyModule(f"retrieval.engine.{name}") for name in ("answers", "interleave", "learning", "profiles")
     )
-    calibrate, chunked, writing = (
-        LazyModule(f"retrieval.services.{name}") for name in ("calibrate", "documents", "items")
+    calibrate, chunked, stored_documents, writing = (
+        LazyModule(f"retrieval.services.{name}") for name in ("calibrate", "documents", "stored_documents", "items")
     )
     job_runs = LazyModule("retrieval.jobs.run")  # a process that only searches needs no jobs
 
@@ -319,12 +319,12 @@ class Collection:
         Tokens are counted by the collection's model, or estimated; ``count_tokens`` counts them as your language model
         does. Raises what ``search`` raises, and ``InvalidLimitError``.
         """
-        chunked.check_passages(max_tokens, around, count_tokens)
+        stored_documents.check_passages(max_tokens, around, count_tokens)
         with reading_after(after_write):
             result = await self.search(
                 query, limit=limit, where=where, min_score=min_score, min_relevance=min_relevance, context=context
             )
-            return await chunked.passages(
+            return await stored_documents.passages(
                 self._handle, query, result, max_tokens=max_tokens, around=around, count_tokens=count_tokens
             )
 

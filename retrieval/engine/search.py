@@ -10,11 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
-from types import TracebackType
-from typing import Any, Self
-
-from opentelemetry.trace import Span
-from opentelemetry.util.types import AttributeValue
+from typing import Any
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.clock import Clock
@@ -25,140 +21,26 @@ from retrieval.adapters.store.items.items import HitRows, read_hit_rows
 from retrieval.adapters.store.search import candidates as store
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import LegResults
-from retrieval.adapters.tracing import SpanContext, span
+from retrieval.adapters.tracing import span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
 from retrieval.domain.observer import Observer
 from retrieval.domain.records.retrieval_id import uuid7
-from retrieval.domain.records.slate import Placed
-from retrieval.domain.search.diversity import Diversity, diversified, similarities_of
 from retrieval.domain.search.filters import extent, is_small
-from retrieval.domain.search.fusion import Candidate, Fused
-from retrieval.domain.search.hit import Hit, Path, SearchResult
-from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
-from retrieval.domain.search.profile_parts import Combination, Exploration
+from retrieval.domain.search.fusion import Candidate
+from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile
 from retrieval.domain.search.query import with_synonyms
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.signals import tokens
 from retrieval.engine import ranking
 from retrieval.engine.conditions import check_condition, order_notes
-from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_decide, slate
-from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
-from retrieval.engine.record import AnsweredSearch, DecisionRecord, Recordable
+from retrieval.engine.decide import Decider, DecisionRequest, may_decide
+from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, make_plan, plan_preferred
+from retrieval.engine.record import AnsweredSearch, Recordable
 from retrieval.engine.recorder import Recorder, Sampler, is_sampled
 from retrieval.engine.request import SearchRequest, query_vectors
-
-_NO_DECISION = DecisionRecord()
-_NOT_FOUND = LegResults(rankings={}, path=Path.NONE, weighed=0)
-
-
-@dataclass(slots=True, eq=False)
-class RunningSearch:
-    """A search in progress; each stage adds its part."""
-
-    request: SearchRequest
-    plan: SearchPlan
-    queries: tuple[Query, ...]
-    """The query, followed by its rewrites."""
-    seed: int
-    """The seed of everything random in this search."""
-    is_recorded: bool
-    """Whether the search is to be recorded."""
-    preferred: tuple[CandidateRequest, ...]
-    """One request for each preferred filter, within which every leg runs once more."""
-    first: LegResults = _NOT_FOUND
-    """The candidates as found at first."""
-    leg_results: LegResults = _NOT_FOUND
-    """The candidates of the ranking, for which the legs may have gone deeper."""
-    ranked: Sequence[Fused] = ()
-    """The candidates in the order of fusion, at least as many as the record keeps."""
-    pool: Sequence[Fused] = ()
-    """The best candidates by relevance, including the hits."""
-    reranked: Scored | None = None
-    """The reranker's scores; None: the candidates were not reranked."""
-    shown: Sequence[Fused] = ()
-    """What is shown, best first, each item with the parts of its score."""
-    slate: Sequence[Placed] = ()
-    """The places of the hits; a hit without one is placed by its score."""
-    decision: DecisionRecord = _NO_DECISION
-    relevance: Mapping[str, float | None] = field(default_factory=dict)
-    """The probability of being relevant by item id; None or missing: unknown."""
-    passed: Sequence[Fused] = ()
-    """What would be shown without a least score or relevance."""
-    why_none: tuple[str, ...] = ()
-    """The reasons why no candidate is shown."""
-    hits: tuple[Hit, ...] = ()
-    """What is shown, with the items."""
-
-    @property
-    def requests(self) -> tuple[CandidateRequest, ...]:
-        """The requests to the store."""
-        return (self.plan.request, *self.preferred)
-
-    @property
-    def query(self) -> Query:
-        """The query without rewrites."""
-        return self.queries[0]
-
-    @property
-    def groups(self) -> dict[str, Any]:
-        """The candidates' values in the field of ``group_by``, by item id."""
-        return {item_id: row[0] for item_id, row in self.leg_results.rows.items()}
-
-    @property
-    def profile(self) -> Profile:
-        """The profile in effect; a search that is not recorded does not explore, because nothing could be learned."""
-        profile = self.plan.profile
-        is_unchanged = self.is_recorded or profile.exploration.is_off
-        return profile if is_unchanged else replace(profile, exploration=Exploration())
-
-
-@dataclass(slots=True)
-class Stages:
-    """A context manager that measures the milliseconds of each stage; a stage ends where the next begins."""
-
-    clock: Clock
-    search_span: Span | None
-    """None: no spans are recorded."""
-    laps: dict[str, float] = field(default_factory=dict)
-    """The seconds of each stage."""
-    started: float = field(init=False)
-    last: float = field(init=False)
-    _lap: str = ""
-    _open: SpanContext | None = None
-
-    def __enter__(self) -> Self:
-        self.started = self.last = self.clock()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._open is not None:
-            self._open.__exit__(kind, error, trace)
-
-    def begin(self, name: str, lap: str = "") -> Span | None:
-        """End the current stage and begin the next; returns its span, None if spans are not recorded.
-
-        ``lap``: the name under which its time is added up; empty: the stage is not timed.
-        """
-        now = self.clock()
-        if self._lap:
-            self.laps[self._lap] = self.laps.get(self._lap, 0.0) + now - self.last
-            self.last = now
-        self._lap = lap
-        if self.search_span is None:
-            return None
-        if self._open is not None:
-            self._open.__exit__(None, None, None)
-        self._open = span(name)
-        return self._open.__enter__()
-
-    def timings(self) -> Mapping[str, float]:
-        """The milliseconds of every finished stage, and the total, to the microsecond."""
-        laps = {**self.laps, "total": self.last - self.started}
-        return {lap: int(seconds * 1e6 + 0.5) / 1e3 for lap, seconds in laps.items()}  # ``round`` would take long
-
+from retrieval.engine.running_search import RunningSearch, Stages, trace_candidates, trace_search
 
 _DEEPER = 4
 """The factor by which the depth grows when groups or near-duplicates leave too few candidates."""
@@ -173,7 +55,6 @@ _MOST_PLANS = 200
 
 _FEWER_REWRITES = "rewrites without a vector were left out: {}"
 
-_NOT_RERANKED = "the hits were not reranked: {}"
 _NO_WORDS = "the search has no words"
 
 NOT_RECORDED = "the search was not recorded; the statistics say how many were not, and why"
@@ -235,7 +116,7 @@ class Searcher:
             leg_span = stages.begin("retrieval.candidates", "candidates")
             await self._find_each(searches, is_long=is_long)
             if leg_span is not None:
-                _trace_candidates(leg_span, searches[0].plan.request, [search.leg_results for search in searches])
+                trace_candidates(leg_span, searches[0].plan.request, [search.leg_results for search in searches])
             stages.begin("retrieval.rank", "learn")
             if profile.signals or self.collection.has_expiring:
                 await self._add_signals(searches)
@@ -261,7 +142,7 @@ class Searcher:
                 for search, answer, is_stored in zip(searches, answers, stored, strict=True)
             ]
             if search_span is not None:
-                _trace_search(search_span, self.tenant_id, self.collection, results)
+                trace_search(search_span, self.tenant_id, self.collection, results)
         if self.observer is not None:
             self.observer.searched(results)
         return results
@@ -387,11 +268,11 @@ class Searcher:
         most_ranked = None if is_diverse or search.request.group_by is not None else max(pool, recorded)
         search.first = search.leg_results
         while True:
-            ranked = await aside(partial(_in_order, search, most_ranked), is_long=is_long)
-            shown = _diverse(search, ranked) if is_diverse else ranked[:limit]
+            ranked = await aside(partial(search.order, most_ranked), is_long=is_long)
+            shown = search.page(ranked) if is_diverse else ranked[:limit]
             request = requests[0]
-            is_full = len(shown) >= limit or _is_exhausted(search, request.depth)
-            may_rise = request.least_depth < MAX_DEPTH and _could_rise(search, shown)
+            is_full = len(shown) >= limit or search.is_exhausted(request.depth)
+            may_rise = request.least_depth < MAX_DEPTH and search.could_rise(shown)
             if (is_full and not may_rise) or request.least_depth >= deepest:
                 search.shown, search.pool = shown, ranked[:pool]
                 return
@@ -412,7 +293,7 @@ class Searcher:
         texts_of = [{item_id: texts[item_id] for item_id in some if item_id in texts} for some in best]
         scored = await asyncio.gather(*map(partial(_rerank_scores, reranker, rerank), searches, texts_of))
         for search, scores in zip(searches, scored, strict=True):
-            _order_by_reranker(search, scores, rerank)
+            search.order_by_reranker(scores, rerank)
 
     async def _decide(self, searches: Sequence[RunningSearch], context: Context) -> None:
         """Choose the hits by learned models and exploration."""
@@ -435,7 +316,7 @@ class Searcher:
         set_already = store.settings(searches[0].plan.request)
         decisions = await self.decider.decide(self.collection, requests, self._now(), set_already)
         for search, decision in zip(searches, decisions, strict=True):
-            _order_by_decision(search, decision)
+            search.order_by_decision(decision)
 
     def _add_relevance(self, search: RunningSearch) -> None:
         """Add the hits' relevance, and leave out those below the request's least score and relevance."""
@@ -578,130 +459,8 @@ async def _rerank_scores(
     return await reranker.scored(rerank, search.request.query, texts)
 
 
-def _order_by_reranker(search: RunningSearch, scored: Scored, rerank: Rerank) -> None:
-    if scored.note:
-        notes = (*search.plan.notes, _NOT_RERANKED.format(scored.note))
-        search.plan = replace(search.plan, notes=notes)
-    elif scored.scores:
-        search.pool = ranking.reranked(search.pool, search.leg_results, search.plan.profile, rerank, scored.scores)
-        search.shown = _diverse(search, search.pool)
-        search.reranked = scored
-
-
-def _order_by_decision(search: RunningSearch, decision: Decision) -> None:
-    search.decision = decision.record
-    if not decision.is_open:
-        return
-    profile, limit = search.profile, search.request.limit
-    first = _diverse(search, decision.ranked)
-    names = {candidate.item_id for candidate in first}
-    # Near-duplicates are left out of a diverse page, and are not explored either.
-    others = decision.ranked if decision.candidates and profile.diversity.is_off else ()
-    order = [*first, *(candidate for candidate in others if candidate.item_id not in names)]
-    search.slate, search.decision = slate(decision, order, profile, limit, search.seed)
-    search.shown = [decision.explain(placed.item_id) for placed in search.slate]
-
-
-def _diverse(search: RunningSearch, ranked: Sequence[Fused]) -> Sequence[Fused]:
-    """The best candidates without near-duplicates, from a larger pool where near-duplicates leave too few."""
-    diversity, limit = search.plan.profile.diversity, search.request.limit
-    if diversity.is_off or not search.leg_results.vectors.row_of:
-        return ranked[:limit]
-    shown = _diverse_of(diversity, search.leg_results, ranked[: diverse_pool(limit)], limit)
-    if len(shown) < limit < len(ranked):
-        shown = _diverse_of(diversity, search.leg_results, ranked[:MAX_DEPTH], limit)
-    return shown
-
-
-def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fused], limit: int) -> list[Fused]:
-    similarities = similarities_of([candidate.item_id for candidate in pool], leg_results.vectors)
-    return [pool[position] for position in diversified([hit.score for hit in pool], similarities, diversity, limit)]
-
-
-def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:
-    """The candidates, best first; with ``group_by`` only the best of each group."""
-    search.leg_results = ranking.with_refining(search.leg_results, search.plan.profile)
-    search.ranked = ranking.ranking(search.leg_results, search.plan.profile, most_ranked, _most_explained(search))
-    return search.ranked if search.request.group_by is None else ranking.best_of_groups(search.ranked, search.groups)
-
-
-def _most_explained(search: RunningSearch) -> int | None:
-    """The most candidates whose scores need their parts (None: all); a stack has parts of its own."""
-    profile = search.plan.profile
-    if profile.learned.combination is not Combination.LOGIT_STACK or profile.rerank is not None:
-        return None
-    may_be_hits = profile.diversity.is_off and profile.exploration.is_off and search.request.group_by is None
-    return search.request.limit if may_be_hits else None
-
-
 def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile: Profile) -> Query:
     words = with_synonyms(request.query, profile.synonyms) if profile.synonyms else request.query
     entities = tuple(sorted(request.entities)) if request.entities else ()
     tags = tuple(sorted(request.tags)) if request.tags else ()
     return Query(words, vector, request.prefixes, entities, tags, request.as_of or now, now)
-
-
-def _is_exhausted(search: RunningSearch, depth: int) -> bool:
-    """True if more candidates would not fill the page.
-
-    With signals, one leg with at least ``limit`` candidates is enough: any missing hit was dropped for its low score,
-    and further candidates score no higher.
-    """
-    leg_results, plan = search.leg_results, search.plan
-    legs = {name: found for name, found in leg_results.rankings.items() if leg_of(name) in plan.request.legs}
-    is_complete = all(leg_results.brought.get(name, len(found)) < depth for name, found in legs.items())
-    if (
-        plan.profile.signals
-        and max(map(len, legs.values()), default=0) >= search.request.limit
-        and search.request.group_by is None
-    ):
-        return not plan.is_diverse or is_complete
-    return is_complete
-
-
-def _could_rise(search: RunningSearch, shown: Sequence[Fused]) -> bool:
-    """Whether a dropped candidate can score more than the last hit, or fill the page (Fagin et al., 2003)."""
-    dropped_score = search.leg_results.dropped_score
-    if dropped_score is None:
-        return False
-    least = search.plan.profile.min_score or 0.0
-    return dropped_score > (shown[-1].score if len(shown) >= search.request.limit else least)
-
-
-def _trace_search(root: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
-    """Set the tenant, the number of searches, the path and the results as attributes of the span."""
-    first = results[0]
-    root.set_attributes(
-        {
-            "retrieval.tenant_id": tenant_id,
-            "retrieval.collection": collection.name,
-            "retrieval.profile_version": first.profile_version or 0,
-            "retrieval.searches": len(results),
-            "retrieval.path": first.path.value,
-            "retrieval.why": first.why,
-            "retrieval.weighed": first.weighed,
-            "retrieval.hits": sum(len(result) for result in results),
-            "retrieval.notes": len(first.notes),
-        }
-    )
-    if first.retrieval_id is not None:
-        root.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
-
-
-def _trace_candidates(leg_span: Span, request: CandidateRequest, each: Sequence[LegResults]) -> None:
-    """Add an event to the span for each leg, because one statement finds the candidates of all legs."""
-    leg_span.set_attributes(
-        {
-            "retrieval.legs": sorted({leg for leg_results in each for leg in leg_results.rankings}),
-            "retrieval.depth": request.depth,
-            "retrieval.effort": request.effort,
-            "retrieval.filtered": request.condition is not None,
-            "retrieval.fell_short": any(leg_results.fell_short for leg_results in each),
-        }
-    )
-    for leg_results in each:
-        for leg, candidates in leg_results.rankings.items():
-            attributes: dict[str, AttributeValue] = {"retrieval.leg": leg, "retrieval.candidates": len(candidates)}
-            if leg.startswith("dense"):
-                attributes |= {"retrieval.path": leg_results.path.value, "retrieval.weighed": leg_results.weighed}
-            leg_span.add_event("leg", attributes)

@@ -1,4 +1,4 @@
-"""Documents of a collection: stored as chunks, which are items, and read as passages."""
+"""Documents stored in a collection, as chunks, which are items; ``stored_documents`` reads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -18,36 +17,25 @@ from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFolder, find_documents
 from retrieval.adapters.store.database import Connection, despite_deadlocks
-from retrieval.adapters.store.items.items import Settled, hold_documents, item_from_row, remove_items
-from retrieval.adapters.store.items.listing import all_rows, rows_after
+from retrieval.adapters.store.items.items import Settled, hold_documents, remove_items
+from retrieval.adapters.store.items.listing import all_rows
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.terms import refresh_weights
-from retrieval.domain.checks import check_functions, checked_limit, is_storable, tokens_by
+from retrieval.domain.checks import check_functions, is_storable
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, MissingExtraError
-from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
+from retrieval.domain.items.chunking import Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
-from retrieval.domain.items.item import ITEM_FIELDS, Item, json_value
-from retrieval.domain.items.passages import (
-    ChunkPosition,
-    Passages,
-    cut_to_room,
-    fitting,
-    passages_of,
-    position_of,
-    positions_around,
-    text_of,
-)
+from retrieval.domain.items.item import Item, json_value
 from retrieval.domain.json_schema import AttributeSchema
-from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
-from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.filters import Filter, OneOf
 from retrieval.domain.serialization import Serializable
-from retrieval.engine import collection_search
-from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
+from retrieval.engine.collection_handle import CollectionHandle, checks_existence
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.change import ChangeReport, change
 from retrieval.services.ingest import NO_VECTORS
 from retrieval.services.items import finished, settle, writer_of
+from retrieval.services.stored_documents import CHUNK_COLUMNS, DOCUMENT, NUMBER, chunks_where, measure_for
 
 _READING = 1
 """The version of reading and chunking: after a change all documents are read again."""
@@ -114,27 +102,6 @@ class DocumentsReport(Serializable):
         chunks["removed"] = values.pop("chunks_removed")
         failed = [{"document": name, "reason": reason} for name, reason in self.failed]
         return {**values, "failed": failed, "notes": chunks.pop("notes")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentEntry(Serializable):
-    """A stored document, by its first chunk."""
-
-    id: str
-    """The id that it was stored under."""
-    title: str
-    metadata: Mapping[str, Any]
-    """Its metadata; each chunk has them as attributes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDocument(DocumentEntry):
-    """A stored document with its text."""
-
-    text: str
-    """The text of all chunks. Text that two chunks share appears once; headings come from the chunks' titles."""
-    item_ids: tuple[str, ...]
-    """Its chunks, in their order."""
 
 
 def raw_document(value: object) -> RawDocument:
@@ -218,27 +185,6 @@ class _Reading:
         return digest.hexdigest()[:32]
 
 
-_CHUNK_KIND = OneOf(Field("kind", is_attribute=False), (CHUNK,))
-_DOCUMENT, _NUMBER = Field("document", is_attribute=True), Field("chunk", is_attribute=True)
-_ATTRIBUTES = ("item_id", "attributes")
-
-
-def _chunks_where(*filters: Filter) -> Filter:
-    return And((_CHUNK_KIND, *filters))
-
-
-def _title_and_metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = {key: value for key, value in attributes.items() if key not in CHUNK_ATTRIBUTES}
-    return {"title": str(attributes.get("document_title", "")), "metadata": metadata}
-
-
-MAX_AROUND = 10
-"""The most chunks of a passage on each side of its hit."""
-
-MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
-"""The range of ``max_tokens``; the page's first line and one source take more than half of the minimum."""
-
-
 def check_some_fit(files: Sequence[DocumentFile], schema: Mapping[str, Any] | None, chunking: Chunking) -> None:
     """Raise ``InvalidRequestError`` if no document can be read and fits, so that no collection is made for them."""
     reading = _Reading({}, chunking, measure_of(None), AttributeSchema.checked(schema))
@@ -271,7 +217,7 @@ async def ingest_documents(
     writer = await writer_of(handle)
     names = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     files = await asyncio.to_thread(find_documents, names, name)
-    known = await _fingerprints(writer, _chunks_where(OneOf(_NUMBER, (0,))))
+    known = await _fingerprints(writer, chunks_where(OneOf(NUMBER, (0,))))
     if name is None:
         _refuse_other_folders(files.folders, known)
     report = DocumentsReport(failed=files.unreadable, skipped=files.skipped)
@@ -295,7 +241,7 @@ async def add_documents(
     known: dict[str, str] = {}
     for start in range(0, len(ids), _BATCH_CHUNKS):
         some = tuple(ids[start : start + _BATCH_CHUNKS])
-        known |= await _fingerprints(writer, _chunks_where(OneOf(_NUMBER, (0,)), OneOf(_DOCUMENT, some)))
+        known |= await _fingerprints(writer, chunks_where(OneOf(NUMBER, (0,)), OneOf(DOCUMENT, some)))
     report = await _store(handle, writer, raw, known, chunking)
     repeated = repeated_among(document.document_id for document in raw_documents)
     return await _keep_indexed(handle, report + DocumentsReport(chunks=AddReport(notes=repeated.notes)))
@@ -305,86 +251,6 @@ async def add_documents(
 async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]) -> int:
     """See ``Collection.delete_documents``."""
     return (await _remove(handle, await writer_of(handle), checked_item_ids(document_ids)))[0]
-
-
-async def documents_after(
-    handle: CollectionHandle, *, after: str, limit: int
-) -> tuple[list[DocumentEntry], str | None]:
-    """The next documents, and the position after which the next page begins; None where there is no next page.
-
-    Chunks are in the order of their ids, which begin with that of their document.
-    """
-    stored, condition = await handle.fresh(), _chunks_where(OneOf(_NUMBER, (0,)))
-    rows = await rows_after(
-        handle.database, handle.tenant_id, stored, condition, _ATTRIBUTES, after=after, limit=limit + 1
-    )
-    # While a document is replaced, two chunks may say that they are its first.
-    page = {str(attributes.get("document")): attributes for _, attributes in rows[:limit]}
-    documents = [DocumentEntry(id=name, **_title_and_metadata(attributes)) for name, attributes in page.items()]
-    return documents, rows[limit - 1][0] if len(rows) > limit else None
-
-
-async def document_of(handle: CollectionHandle, document_id: str) -> StoredDocument | None:
-    """The stored document of that id; None: there is no such document."""
-    stored, condition = await handle.fresh(), _chunks_where(OneOf(_DOCUMENT, tuple(checked_item_ids([document_id]))))
-    rows = all_rows(handle.database, handle.tenant_id, stored, condition, ITEM_FIELDS, at_a_time=_BATCH_CHUNKS)
-    # While a document is replaced, two chunks may have the same position.
-    by_position = _by_position([item_from_row(row) async for row in rows])
-    ordered = [by_position[position] for position in sorted(by_position)]
-    if not ordered:
-        return None
-    ids = tuple(chunk.item_id for chunk in ordered)
-    return StoredDocument(
-        id=document_id, text=text_of(ordered), item_ids=ids, **_title_and_metadata(ordered[0].attributes)
-    )
-
-
-@from_a_replica
-async def passages(
-    handle: CollectionHandle,
-    query: str,
-    result: SearchResult,
-    *,
-    max_tokens: int,
-    around: int,
-    count_tokens: Callable[[str], int] | None,
-) -> Passages:
-    """The passages of a search's hits. See ``Collection.passages``."""
-    writer = await writer_of(handle)
-    positions = positions_around(result.hits, around)
-    beside = await _chunks_at(writer, positions)
-    count = count_tokens or partial(_tokens_of, await _measure(writer))
-
-    def fits(page: str) -> bool:
-        return tokens_by(count, page) <= max_tokens
-
-    hits, cut = result.hits, None
-    whole = await asyncio.to_thread(fitting, hits, fits=fits)
-    if whole < len(hits):
-        part = await collection_search.parts_of(handle, query, hits[whole])
-        cut = await asyncio.to_thread(cut_to_room, hits[:whole], hits[whole], part, fits=fits)
-        hits = hits if cut is None else hits[:whole] + hits[whole + 1 :]
-    passages, text, left_out = await asyncio.to_thread(
-        passages_of, hits, beside, positions, fits=fits, whole=whole, cut=cut
-    )
-    return Passages(
-        passages=passages,
-        text=text,
-        tokens=count(text) if text else 0,
-        left_out=left_out,
-        retrieval_id=result.retrieval_id,
-        notes=(*result.notes, *result.why_no_hits),
-    )
-
-
-def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
-    """Raise ``InvalidLimitError`` for bounds that are not whole numbers in their ranges.
-
-    Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
-    """
-    check_functions(count_tokens=count_tokens)
-    checked_limit(max_tokens, MAX_PASSAGE_TOKENS, least=MIN_PASSAGE_TOKENS, name="max_tokens")
-    checked_limit(around, MAX_AROUND, least=0, name="around")
 
 
 def _check_chunking(chunking: Chunking) -> None:
@@ -397,14 +263,6 @@ async def _keep_indexed(handle: CollectionHandle, report: DocumentsReport) -> Do
     return replace(report, chunks=chunks + await finished(handle, chunks))
 
 
-async def _measure(writer: Writer) -> TokenMeasure:
-    return measure_of(None) if writer.embedder is None else await writer.embedder.measure()
-
-
-def _tokens_of(measure: TokenMeasure, text: str) -> int:
-    return measure.count_tokens([text])[0]
-
-
 async def _store(
     handle: CollectionHandle,
     writer: Writer,
@@ -414,7 +272,7 @@ async def _store(
     *,
     progress: DocumentProgress | None = None,
 ) -> DocumentsReport:
-    measure = await _measure(writer)
+    measure = await measure_for(writer)
     reading = _Reading(known, chunking.within(measure.max_tokens), measure, writer.collection.schema)
     report, done, rest = DocumentsReport(), 0, iter(sources)
     batch: Sequence[_ReadDocument] = ()
@@ -547,7 +405,7 @@ async def _chunk_ids(
     """The item ids of the chunks of those documents that are stored, by document."""
     ids: dict[str, list[str]] = {}
     if document_ids:
-        condition = _chunks_where(OneOf(_DOCUMENT, tuple(document_ids)))
+        condition = chunks_where(OneOf(DOCUMENT, tuple(document_ids)))
         async for item_id, attributes in _rows(writer, condition, connection):
             ids.setdefault(str(attributes.get("document")), []).append(item_id)
     return ids
@@ -555,24 +413,7 @@ async def _chunk_ids(
 
 def _rows(writer: Writer, condition: Filter, connection: Connection | None = None) -> AsyncIterator[Row]:
     place = writer.database, writer.tenant_id, writer.collection
-    return all_rows(*place, condition, _ATTRIBUTES, at_a_time=_PAGE, connection=connection)
-
-
-async def _chunks_at(writer: Writer, positions: Sequence[ChunkPosition]) -> dict[ChunkPosition, Item]:
-    if not positions:
-        return {}
-    numbers: dict[str, list[int]] = {}
-    for document, number in positions:
-        numbers.setdefault(document, []).append(number)
-    each = [And((OneOf(_DOCUMENT, (name,)), OneOf(_NUMBER, tuple(some)))) for name, some in numbers.items()]
-    in_collection = (writer.database, writer.tenant_id, writer.collection)
-    condition = _chunks_where(Or(tuple(each)))
-    rows = await rows_after(*in_collection, condition, ITEM_FIELDS, after="", limit=_PAGE)
-    return _by_position(map(item_from_row, rows))
-
-
-def _by_position(chunks: Iterable[Item]) -> dict[ChunkPosition, Item]:
-    return {position: chunk for chunk in chunks if (position := position_of(chunk)) is not None}
+    return all_rows(*place, condition, CHUNK_COLUMNS, at_a_time=_PAGE, connection=connection)
 
 
 _NOT_LISTED = "nothing was pruned, because a folder could not be listed"

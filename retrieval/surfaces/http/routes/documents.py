@@ -13,7 +13,8 @@ from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, Chunking
 from retrieval.engine.request import checked_item_ids
-from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
+from retrieval.services.documents import DocumentsReport
+from retrieval.services.stored_documents import DocumentEntry, StoredDocument, document_of, documents_after
 from retrieval.surfaces.http.caller import ReadCollection, WriteCollection
 from retrieval.surfaces.http.json_bodies import After, ItemId, JSONAnswer, JSONBodies, at, object_of, path_id
 from retrieval.surfaces.http.models import AFTER, AnswerPart, Sent, listed, model_of

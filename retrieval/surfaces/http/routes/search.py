@@ -18,7 +18,7 @@ from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummar
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.spelling import Completions
 from retrieval.engine.replay import Replay
-from retrieval.services.documents import MAX_AROUND, MAX_PASSAGE_TOKENS, MIN_PASSAGE_TOKENS
+from retrieval.services.stored_documents import MAX_AROUND, MAX_PASSAGE_TOKENS, MIN_PASSAGE_TOKENS
 from retrieval.surfaces.http import json_bodies, models
 from retrieval.surfaces.http.caller import ReadCollection, ReadPlatform
 from retrieval.surfaces.http.json_bodies import JSONAnswer

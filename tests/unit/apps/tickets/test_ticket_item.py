@@ -11,7 +11,7 @@ import pytest
 
 from retrieval.apps.tickets import ticket_item
 from retrieval.domain.errors import InvalidItemError
-from retrieval.surfaces.cli.commands.ingest import InputFiles
+from retrieval.surfaces.cli.input_files import InputFiles
 
 CREATED = "2024-05-01T08:00:00Z"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.domain.errors import ConfigurationError, InvalidRequestError
-from retrieval.surfaces.cli.commands.ingest import InputFiles
+from retrieval.surfaces.cli.input_files import InputFiles
 
 
 @pytest.fixture

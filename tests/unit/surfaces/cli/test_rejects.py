@@ -8,7 +8,7 @@ import pytest
 
 from retrieval.adapters.readers import InputLine
 from retrieval.domain.errors import BadLineError, InvalidRequestError
-from retrieval.surfaces.cli.commands.ingest import MAX_REASONS, RejectedLines, default_path
+from retrieval.surfaces.cli.input_files import MAX_REASONS, RejectedLines, default_path
 
 
 def bad(raw: str, *, file: str = "items.jsonl", line: int = 1) -> InputLine:
