@@ -1,24 +1,17 @@
-"""A search in progress: what its stages add, the order of its candidates, and the time that each stage takes."""
+"""A search in progress: what its stages add, and the order of its candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from opentelemetry.trace import Span
-from opentelemetry.util.types import AttributeValue
-
-from retrieval.adapters.clock import Clock
-from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import LegResults
-from retrieval.adapters.tracing import SpanContext, span
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.diversity import diversified, similarities_of
 from retrieval.domain.search.fusion import Fused
-from retrieval.domain.search.hit import Hit, Path, SearchResult
+from retrieval.domain.search.hit import Hit, Path
 from retrieval.domain.search.profile import MAX_DEPTH, Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.reranking import Rerank, Scored
@@ -39,14 +32,16 @@ class RunningSearch:
 
     request: SearchRequest
     plan: SearchPlan
+    query: Query
+    """The query without rewrites."""
     queries: tuple[Query, ...]
     """The query, followed by its rewrites."""
     seed: int
     """The seed of everything random in this search."""
     is_recorded: bool
     """Whether the search is to be recorded."""
-    preferred: tuple[CandidateRequest, ...]
-    """One request for each preferred filter, within which every leg runs once more."""
+    requests: tuple[CandidateRequest, ...]
+    """The requests to the store: the plan's, then one for each preferred filter, in which every leg runs once more."""
     first: LegResults = _NOT_FOUND
     """The candidates as found at first."""
     leg_results: LegResults = _NOT_FOUND
@@ -72,16 +67,6 @@ class RunningSearch:
     """What is shown, with the items."""
 
     @property
-    def requests(self) -> tuple[CandidateRequest, ...]:
-        """The requests to the store."""
-        return (self.plan.request, *self.preferred)
-
-    @property
-    def query(self) -> Query:
-        """The query without rewrites."""
-        return self.queries[0]
-
-    @property
     def groups(self) -> dict[str, Any]:
         """The candidates' values in the field of ``group_by``, by item id."""
         return {item_id: row[0] for item_id, row in self.leg_results.rows.items()}
@@ -102,7 +87,7 @@ class RunningSearch:
     def page(self, ranked: Sequence[Fused]) -> Sequence[Fused]:
         """The best candidates without near-duplicates, from a larger pool where near-duplicates leave too few."""
         limit = self.request.limit
-        if self.plan.profile.diversity.is_off or not self.leg_results.vectors.row_of:
+        if not self.plan.is_diverse or not self.leg_results.vectors.row_of:
             return ranked[:limit]
         shown = self._diverse(ranked[: diverse_pool(limit)])
         if len(shown) < limit < len(ranked):
@@ -126,7 +111,7 @@ class RunningSearch:
         first = self.page(decision.ranked)
         names = {candidate.item_id for candidate in first}
         # Near-duplicates are left out of a diverse page, and are not explored either.
-        others = decision.ranked if decision.candidates and self.profile.diversity.is_off else ()
+        others = decision.ranked if decision.candidates and not self.plan.is_diverse else ()
         order = [*first, *(candidate for candidate in others if candidate.item_id not in names)]
         self.slate, self.decision = slate(decision, order, self.profile, self.request.limit, self.seed)
         self.shown = [decision.explain(placed.item_id) for placed in self.slate]
@@ -163,94 +148,8 @@ class RunningSearch:
 
     def _most_explained(self) -> int | None:
         """The most candidates whose scores need their parts (None: all); a stack has parts of its own."""
-        profile = self.plan.profile
+        plan, profile = self.plan, self.plan.profile
         if profile.learned.combination is not Combination.LOGIT_STACK or profile.rerank is not None:
             return None
-        may_be_hits = profile.diversity.is_off and profile.exploration.is_off and self.request.group_by is None
-        return self.request.limit if may_be_hits else None
-
-
-@dataclass(slots=True)
-class Stages:
-    """A context manager that measures the milliseconds of each stage; a stage ends where the next begins."""
-
-    clock: Clock
-    search_span: Span | None
-    """None: no spans are recorded."""
-    laps: dict[str, float] = field(default_factory=dict)
-    """The seconds of each stage."""
-    started: float = field(init=False)
-    last: float = field(init=False)
-    _lap: str = ""
-    _open: SpanContext | None = None
-
-    def __enter__(self) -> Self:
-        self.started = self.last = self.clock()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._open is not None:
-            self._open.__exit__(kind, error, trace)
-
-    def begin(self, name: str, lap: str = "") -> Span | None:
-        """End the current stage and begin the next; returns its span, None if spans are not recorded.
-
-        ``lap``: the name under which its time is added up; empty: the stage is not timed.
-        """
-        now = self.clock()
-        if self._lap:
-            self.laps[self._lap] = self.laps.get(self._lap, 0.0) + now - self.last
-            self.last = now
-        self._lap = lap
-        if self.search_span is None:
-            return None
-        if self._open is not None:
-            self._open.__exit__(None, None, None)
-        self._open = span(name)
-        return self._open.__enter__()
-
-    def timings(self) -> Mapping[str, float]:
-        """The milliseconds of every finished stage, and the total, to the microsecond."""
-        laps = {**self.laps, "total": self.last - self.started}
-        return {lap: int(seconds * 1e6 + 0.5) / 1e3 for lap, seconds in laps.items()}  # ``round`` would take long
-
-
-def trace_search(root: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
-    """Set the tenant, the number of searches, the path and the results as attributes of the span."""
-    first = results[0]
-    root.set_attributes(
-        {
-            "retrieval.tenant_id": tenant_id,
-            "retrieval.collection": collection.name,
-            "retrieval.profile_version": first.profile_version or 0,
-            "retrieval.searches": len(results),
-            "retrieval.path": first.path.value,
-            "retrieval.why": first.why,
-            "retrieval.weighed": first.weighed,
-            "retrieval.hits": sum(len(result) for result in results),
-            "retrieval.notes": len(first.notes),
-        }
-    )
-    if first.retrieval_id is not None:
-        root.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
-
-
-def trace_candidates(leg_span: Span, request: CandidateRequest, each: Sequence[LegResults]) -> None:
-    """Add an event to the span for each leg, because one statement finds the candidates of all legs."""
-    leg_span.set_attributes(
-        {
-            "retrieval.legs": sorted({leg for leg_results in each for leg in leg_results.rankings}),
-            "retrieval.depth": request.depth,
-            "retrieval.effort": request.effort,
-            "retrieval.filtered": request.condition is not None,
-            "retrieval.fell_short": any(leg_results.fell_short for leg_results in each),
-        }
-    )
-    for leg_results in each:
-        for leg, candidates in leg_results.rankings.items():
-            attributes: dict[str, AttributeValue] = {"retrieval.leg": leg, "retrieval.candidates": len(candidates)}
-            if leg.startswith("dense"):
-                attributes |= {"retrieval.path": leg_results.path.value, "retrieval.weighed": leg_results.weighed}
-            leg_span.add_event("leg", attributes)
+        explores = not plan.is_final and not profile.exploration.is_off
+        return None if explores or plan.is_diverse or self.request.group_by is not None else self.request.limit

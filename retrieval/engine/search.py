@@ -10,7 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
+
+from opentelemetry.trace import Span
+from opentelemetry.util.types import AttributeValue
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.clock import Clock
@@ -21,7 +25,7 @@ from retrieval.adapters.store.items.items import HitRows, read_hit_rows
 from retrieval.adapters.store.search import candidates as store
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import LegResults
-from retrieval.adapters.tracing import span
+from retrieval.adapters.tracing import SpanContext, span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
 from retrieval.domain.observer import Observer
@@ -40,7 +44,55 @@ from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, make_pl
 from retrieval.engine.record import AnsweredSearch, Recordable
 from retrieval.engine.recorder import Recorder, Sampler, is_sampled
 from retrieval.engine.request import SearchRequest, query_vectors
-from retrieval.engine.running_search import RunningSearch, Stages, trace_candidates, trace_search
+from retrieval.engine.running_search import RunningSearch
+
+
+@dataclass(slots=True)
+class Stages:
+    """A context manager that measures the milliseconds of each stage; a stage ends where the next begins."""
+
+    clock: Clock
+    search_span: Span | None
+    """None: no spans are recorded."""
+    laps: dict[str, float] = field(default_factory=dict)
+    """The seconds of each stage."""
+    started: float = field(init=False)
+    last: float = field(init=False)
+    _lap: str = ""
+    _open: SpanContext | None = None
+
+    def __enter__(self) -> Self:
+        self.started = self.last = self.clock()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is not None:
+            self._open.__exit__(kind, error, trace)
+
+    def begin(self, name: str, lap: str = "") -> Span | None:
+        """End the current stage and begin the next; returns its span, None if spans are not recorded.
+
+        ``lap``: the name under which its time is added up; empty: the stage is not timed.
+        """
+        now = self.clock()
+        if self._lap:
+            self.laps[self._lap] = self.laps.get(self._lap, 0.0) + now - self.last
+            self.last = now
+        self._lap = lap
+        if self.search_span is None:
+            return None
+        if self._open is not None:
+            self._open.__exit__(None, None, None)
+        self._open = span(name)
+        return self._open.__enter__()
+
+    def timings(self) -> Mapping[str, float]:
+        """The milliseconds of every finished stage, and the total, to the microsecond."""
+        laps = {**self.laps, "total": self.last - self.started}
+        return {lap: int(seconds * 1e6 + 0.5) / 1e3 for lap, seconds in laps.items()}  # ``round`` would take long
+
 
 _DEEPER = 4
 """The factor by which the depth grows when groups or near-duplicates leave too few candidates."""
@@ -116,7 +168,7 @@ class Searcher:
             leg_span = stages.begin("retrieval.candidates", "candidates")
             await self._find_each(searches, is_long=is_long)
             if leg_span is not None:
-                trace_candidates(leg_span, searches[0].plan.request, [search.leg_results for search in searches])
+                _trace_candidates(leg_span, searches[0].plan.request, [search.leg_results for search in searches])
             stages.begin("retrieval.rank", "learn")
             if profile.signals or self.collection.has_expiring:
                 await self._add_signals(searches)
@@ -142,7 +194,7 @@ class Searcher:
                 for search, answer, is_stored in zip(searches, answers, stored, strict=True)
             ]
             if search_span is not None:
-                trace_search(search_span, self.tenant_id, self.collection, results)
+                _trace_search(search_span, self.tenant_id, self.collection, results)
         if self.observer is not None:
             self.observer.searched(results)
         return results
@@ -184,10 +236,10 @@ class Searcher:
                 queries = tuple(query for query in queries if query.vector is not None)
                 plan = replace(plan, notes=(*plan.notes, _FEWER_REWRITES.format(why_none)))
         is_recorded = self.recorder is not None and is_sampled(plan.profile.recording, self.chance)
-        preferred: tuple[CandidateRequest, ...] = ()
+        requests: tuple[CandidateRequest, ...] = (plan.request,)
         if request.preferred:
-            preferred = tuple(self._plan_preferred(narrowed, why_no_vector, plan) for narrowed in request.narrowed)
-        return RunningSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
+            requests += tuple(self._plan_preferred(narrowed, why_no_vector, plan) for narrowed in request.narrowed)
+        return RunningSearch(request, plan, queries[0], queries, self.chance.getrandbits(63), is_recorded, requests)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
         if request.min_relevance is not None:
@@ -464,3 +516,42 @@ def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile
     entities = tuple(sorted(request.entities)) if request.entities else ()
     tags = tuple(sorted(request.tags)) if request.tags else ()
     return Query(words, vector, request.prefixes, entities, tags, request.as_of or now, now)
+
+
+def _trace_search(root: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
+    """Set the tenant, the number of searches, the path and the results as attributes of the span."""
+    first = results[0]
+    root.set_attributes(
+        {
+            "retrieval.tenant_id": tenant_id,
+            "retrieval.collection": collection.name,
+            "retrieval.profile_version": first.profile_version or 0,
+            "retrieval.searches": len(results),
+            "retrieval.path": first.path.value,
+            "retrieval.why": first.why,
+            "retrieval.weighed": first.weighed,
+            "retrieval.hits": sum(len(result) for result in results),
+            "retrieval.notes": len(first.notes),
+        }
+    )
+    if first.retrieval_id is not None:
+        root.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
+
+
+def _trace_candidates(leg_span: Span, request: CandidateRequest, each: Sequence[LegResults]) -> None:
+    """Add an event to the span for each leg, because one statement finds the candidates of all legs."""
+    leg_span.set_attributes(
+        {
+            "retrieval.legs": sorted({leg for leg_results in each for leg in leg_results.rankings}),
+            "retrieval.depth": request.depth,
+            "retrieval.effort": request.effort,
+            "retrieval.filtered": request.condition is not None,
+            "retrieval.fell_short": any(leg_results.fell_short for leg_results in each),
+        }
+    )
+    for leg_results in each:
+        for leg, candidates in leg_results.rankings.items():
+            attributes: dict[str, AttributeValue] = {"retrieval.leg": leg, "retrieval.candidates": len(candidates)}
+            if leg.startswith("dense"):
+                attributes |= {"retrieval.path": leg_results.path.value, "retrieval.weighed": leg_results.weighed}
+            leg_span.add_event("leg", attributes)

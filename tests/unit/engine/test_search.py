@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.adapters.tracing import span
-from retrieval.engine.running_search import Stages
+from retrieval.engine.search import Stages
 from tests.support.traces import record_spans
 
 
