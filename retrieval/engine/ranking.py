@@ -315,13 +315,13 @@ def hits(
     is_fused = len(results.rankings) > 1 or profile.signals
     fused_by = ", ".join((profile.fusion.kind.value if is_fused else ONE_LEG, *later))
     slots = {placed.item_id: (placed.slot, placed.propensity) for placed in slate}
-    shown = []
+    rows = []
     for rank, (item_id, score, contributions) in enumerate(ranked, 1):
         slot, propensity = slots.get(item_id, _BY_SCORE)
         explanation = Explanation(fused_by, contributions)
         place = (score, rank, relevance.get(item_id), slot, propensity, _NO_SNIPPET, explanation)
-        shown.append(Hit.of_values((item_id, *columns[item_id], *place)))
-    return tuple(shown)
+        rows.append((item_id, *columns[item_id], *place))
+    return Hit.of_rows(rows)
 
 
 _NO_SNIPPET = None
