@@ -54,6 +54,19 @@ _WAITING = """
 """
 """The items that wait for their vector in a space's table; statements add conditions (``for_table``)."""
 
+_WAITING_BY_KEY = """
+    FROM items AS item
+    LEFT JOIN LATERAL (
+        SELECT known.content_hash FROM {table} AS known
+        WHERE known.collection_id = item.collection_id AND known.item_id = item.item_id
+        LIMIT 1
+    ) AS done ON true
+    WHERE waits_for_vector(item.status, item.text_hash, done.content_hash)
+"""
+"""The same, with each vector looked up by its key, whatever the planner expects: for the pages of a walk, which must
+read neither all vectors before them nor, in a collection that is not in the statistics yet, all vectors for each item.
+"""
+
 JOINS_ALL: Mapping[str, str] = {"enable_nestloop": "off"}
 """The settings of a statement that joins all rows of a collection with others of it.
 
@@ -61,12 +74,12 @@ The planner estimates one row for a collection that its statistics do not know y
 """
 
 _PENDING = """
-    SELECT item.item_id, item.title, item.body {waiting}
+    SELECT item.item_id, item.title, item.body {waiting_by_key}
         AND item.collection_id = %(collection_id)s AND item.item_id > %(after)s
     ORDER BY item.item_id LIMIT %(limit)s
 """
 _PENDING_AMONG = """
-    SELECT item.item_id {waiting}
+    SELECT item.item_id {waiting_by_key}
         AND item.collection_id = %(collection_id)s AND item.item_id = ANY(%(item_ids)s)
 """
 _COUNT_PENDING = """
@@ -176,7 +189,8 @@ async def cache_vectors(
 
 @lru_cache(maxsize=256)
 def for_table(template: LiteralString, table_name: str) -> Compiled:
-    """The statement on that table of vectors; ``{waiting}`` in it stands for the items that wait for theirs there."""
+    """The statement on that table; ``{waiting}`` and ``{waiting_by_key}`` are the items that wait for theirs there."""
     table = sql.Identifier(table_name)
-    statement = sql.SQL(template).format(table=table, waiting=sql.SQL(_WAITING).format(table=table))
+    waiting, by_key = (sql.SQL(each).format(table=table) for each in (_WAITING, _WAITING_BY_KEY))
+    statement = sql.SQL(template).format(table=table, waiting=waiting, waiting_by_key=by_key)
     return Compiled(statement.as_string())
