@@ -77,8 +77,10 @@ async def search(
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
         searcher, syntax = _searcher(handle, stored), options.get("syntax", True)
-        corrected, notes = await corrected_query(searcher, query, synonyms, bounds=bounds, syntax=syntax)
-        request = request_for(corrected, **options) if notes else request
+        corrected = await corrected_query(searcher, query, synonyms, bounds=bounds, syntax=syntax)
+        if notes := corrected.notes:
+            request = request_for(corrected.text, **options)
+            request = replace(request, prefixes=tuple(dict.fromkeys(request.prefixes + corrected.prefixes)))
     cursor = None if after is None else read_cursor(after, _identity(handle, stored, first))
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.passed) + request.limit, MAX_SHOWN), after=cursor)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 from unicodedata import normalize
 
 from retrieval.adapters.store.search.words import beginnings_of, known_spellings, terms_beginning, unknown_words
 from retrieval.domain.search import spelling
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.query import SearchBounds, Synonyms, with_synonyms
+from retrieval.domain.words import usual_form
 from retrieval.engine.request import checked_request
 from retrieval.engine.search import Searcher
 
@@ -20,31 +22,41 @@ _MOST_SPELT = 20
 """The most items whose texts are searched for the spelling of a term."""
 
 
+class CorrectedQuery(NamedTuple):
+    """A query with known words instead of unknown ones."""
+
+    text: str
+    prefixes: tuple[str, ...] = ()
+    """Its words that known words begin with; the text has no star for them, which would count as the caller's."""
+    notes: tuple[str, ...] = ()
+    """What was changed; empty: nothing."""
+
+
 async def corrected_query(
     searcher: Searcher, query: str, synonyms: Synonyms, *, bounds: SearchBounds, syntax: bool
-) -> tuple[str, tuple[str, ...]]:
-    """The query with known words instead of unknown ones, and notes on the changes.
-
-    Known words cost one statement, and each unknown word one to three more.
-    """
+) -> CorrectedQuery:
+    """The corrected query. Known words cost one statement, and each unknown word one to three more."""
     query = normalize("NFC", query)
     checkable = spelling.checkable(query, syntax=syntax)
     words = [word for word in checkable if with_synonyms(word.spelling, synonyms) == word.spelling]
     if not words:
-        return query, ()
+        return CorrectedQuery(query)
     spellings = list(dict.fromkeys(word.spelling for word in words))
     unknown = await unknown_words(searcher.database, searcher.tenant_id, searcher.collection, spellings)
     to_correct = [word for word in spellings if word in unknown][: spelling.MAX_CORRECTED]
     if not to_correct:
-        return query, ()
+        return CorrectedQuery(query)
     corrections = await _one_edit_away(searcher, to_correct, begins=syntax)
     uncorrected = [word for word in to_correct if word not in corrections and len(word) >= spelling.LONG]
     if uncorrected:
         terms = await _two_edits_away(searcher, uncorrected)
         corrections |= {word: await _spelling_of(searcher, term, word, bounds) for word, term in terms.items()}
     if not corrections:
-        return query, ()
-    return spelling.respelt(query, words, corrections), (spelling.note_of(corrections),)
+        return CorrectedQuery(query)
+    begun = [word for word, other in corrections.items() if other == f"{word}*"]
+    others = {word: other for word, other in corrections.items() if word not in begun}
+    text = spelling.respelt(query, words, others)
+    return CorrectedQuery(text, tuple(map(usual_form, begun)), (spelling.note_of(corrections),))
 
 
 async def _one_edit_away(searcher: Searcher, words: Sequence[str], *, begins: bool) -> dict[str, str]:

@@ -98,6 +98,18 @@ async def test_other_queries_stay_as_they_are(platform: Platform, query: str) ->
     assert not [note for note in notes if "taken for" in note]
 
 
+@pytest.mark.parametrize(
+    "query", ["potat?", "(potat)", "potat, soup", f"potat {' '.join(f'-un{n}x' for n in range(32))}"]
+)
+async def test_a_word_that_begins_a_known_one_may_stand_beside_any_signs(platform: Platform, query: str) -> None:
+    """It adds no sign to the query: neither a star beside a comma, nor one more than a query may have."""
+    papers = await fill(platform)
+    await papers.add([{"id": "x", "text": "un3x potatoes"}])
+    hits = [hit.item_id for hit in await papers.search(query, legs=["lexical"], typos=True)]
+    assert "3" in hits
+    assert ("x" in hits) is ("-un3x" not in query)
+
+
 async def test_known_words_cost_one_statement_and_unknown_ones_few(platform: Platform, asked: list[list[str]]) -> None:
     """The number of words does not matter."""
     papers = await fill(platform)
