@@ -68,7 +68,8 @@ CREATE TABLE items (
 ) WITH (fillfactor = 90);
 -- Partial indexes, so that the planner can use them only for filters on exactly that field, and not to read all items
 -- of a collection.
-CREATE INDEX items_collection_id_occurred_at_item_id_idx ON items (collection_id, occurred_at, item_id)
+-- Read backwards, it gives the latest first, and equal times in the order of their keys.
+CREATE INDEX items_collection_id_occurred_at_item_id_idx ON items (collection_id, occurred_at, item_id DESC)
     WHERE occurred_at IS NOT NULL;
 CREATE INDEX items_collection_id_kind_item_id_idx ON items (collection_id, kind, item_id)
     WHERE kind <> '' AND status <> 'archived';

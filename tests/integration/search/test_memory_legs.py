@@ -264,3 +264,18 @@ async def test_expired_memories_are_not_found_as_of_an_earlier_time(memories: Co
     then = platform.now - timedelta(days=1, minutes=1)
     hits = await memories.search("alpha beta", profile=Profile(legs={"lexical": 1.0}), as_of=then)
     assert [hit.item_id[0] for hit in hits] == ["g"] * 10
+
+
+@pytest.mark.parametrize("where", [None, {"n": 1}])
+async def test_items_of_one_time_are_in_the_order_of_their_keys(
+    platform: Platform, where: dict[str, Any] | None
+) -> None:
+    """Whatever the limit, and on every page."""
+    notes = await platform.collection("notes")
+    await notes.add([{"id": name, "text": "x", "occurred_at": "2024-05-01", "n": 1} for name in "abcde"])
+    for limit in (1, 2, 5):
+        found = await notes.search(legs=["recent"], limit=limit, where=where)
+        assert [hit.id for hit in found] == list("abcde")[:limit]
+    first = await notes.search(legs=["recent"], limit=2, where=where, after="")
+    second = await notes.search(legs=["recent"], limit=2, where=where, after=first.next)
+    assert [hit.id for hit in (*first, *second)] == list("abcd")

@@ -56,7 +56,8 @@ _PAGE = f"""
         AND (memory.expires_at IS NULL OR memory.expires_at > %(now)s)
         AND (%(kinds)s::text[] IS NULL OR item.kind = ANY(%(kinds)s))
         AND (%(user_id)s::text IS NULL OR item.attributes ->> '{USER}' = %(user_id)s)
-        AND (%(before)s::timestamptz IS NULL OR (item.occurred_at, item.item_id) < (%(before)s, %(before_id)s))
+        AND (%(before)s::timestamptz IS NULL OR item.occurred_at <= %(before)s
+            AND (item.occurred_at < %(before)s OR item.item_id > %(before_id)s))
 """
 # The index by time is read until the page is full. For a small project that could mean the whole collection, so the
 # memories of a small project are looked up by their keys and sorted.
@@ -182,7 +183,7 @@ async def list_memories(
     members = f"AND item.item_id IN ({_MEMBERS})" if is_small else ""
     is_active = "" if are_archived_too else "AND item.status <> 'archived'"
     rows = await at.read(
-        Compiled(f"{_PAGE} {members} {is_active} ORDER BY item.occurred_at DESC, item.item_id DESC LIMIT %(most)s"),
+        Compiled(f"{_PAGE} {members} {is_active} ORDER BY item.occurred_at DESC, item.item_id LIMIT %(most)s"),
         project_id=project_id,
         now=now,
         kinds=None if kinds is None else list(kinds),

@@ -90,7 +90,7 @@ def recent_leg(request: CandidateRequest, matches: pieces.Matches | None) -> lis
     """Rows of ('recent', item_id, seconds since 1970)."""
     table = items.alias("latest")
     rows = _timed(request, table).with_only_columns(table.c.item_id, _seconds(table))
-    walk = rows.order_by(table.c.occurred_at.desc(), table.c.item_id.desc())
+    walk = rows.order_by(table.c.occurred_at.desc(), table.c.item_id)
 
     def score_of(item_id: sa.ColumnElement[str]) -> Rows:
         item = items.alias("match_item")

@@ -280,7 +280,7 @@ async def test_pages_follow_one_another_without_gap_or_overlap(store: MemoryStor
         after = page.next
         if after is None:
             break
-    assert memory_ids == ["m6", "m5", "m4", "m3", "m2", "m1", "m0"]
+    assert memory_ids == ["m6", "m3", "m4", "m5", "m0", "m1", "m2"]
     assert [memory.memory_id for memory in await store.list_memories("p1", interaction_types=["b"], user_id="u0")] == [
         "m3"
     ]
