@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import compress, count, repeat
@@ -133,9 +134,13 @@ def _reduce(
 
 
 def _shares(legs: Iterable[str], weights: LegWeights, fusion: Fusion) -> dict[str, float]:
-    """The weight of each leg; in a weighted sum, its share of all weights."""
-    own = {leg: weights.get(leg, 0.0) for leg in legs if leg != REFINING}
-    total = sum(own.values()) if fusion.kind is FusionKind.WEIGHTED_SUM else 1.0
+    """The weight of each leg; in a weighted sum, its share of all weights.
+
+    The legs are in the order of their names, in which their parts are added up: a profile that was stored has another
+    order than the caller's, and rounding must order equal scores alike.
+    """
+    own = {leg: weights.get(leg, 0.0) for leg in sorted(legs) if leg != REFINING}
+    total = math.fsum(own.values()) if fusion.kind is FusionKind.WEIGHTED_SUM else 1.0
     return {leg: weight / total if total else 0.0 for leg, weight in own.items()}
 
 
@@ -192,25 +197,23 @@ def values_again(
     alike = dict(enumerate(legs.get(REFINING, ())))
     known = {index for index, likeness in alike.items() if likeness is not None}
     values: dict[str, list[float]] = {}
-    for leg in weights:  # in the order in which the parts were added up
-        scores = legs.get(leg, ())
-        if leg == REFINING:
-            values[leg] = [weights[leg] * (likeness or 0.0) for likeness in scores]
-        else:
-            parts = _parts(fusion, shares.get(leg, 0.0), scores, ranks.get(leg, ()), best.get(leg, 0.0))
-            values[leg] = _reduce(range(len(parts)), parts, weights.get(REFINING, 0.0), known) if known else parts
+    for leg, share in shares.items():
+        parts = _parts(fusion, share, legs[leg], ranks.get(leg, ()), best.get(leg, 0.0))
+        values[leg] = _reduce(range(len(parts)), parts, weights.get(REFINING, 0.0), known) if known else parts
+    if REFINING in weights:
+        values[REFINING] = [weights[REFINING] * (likeness or 0.0) for likeness in legs.get(REFINING, ())]
     return values
 
 
 def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: Profile) -> list[float]:
     """The scores of candidates from 0 to 1; ``bests``: the best score of each leg that ran, by leg."""
     if profile.signals:
-        return shares_of(scores, sum(profile.weights.values()))
+        return shares_of(scores, math.fsum(profile.weights.values()))
     if len(bests) == 1:
         (best,) = bests.values()
         return shares_of(scores, best)
     if profile.fusion.kind is FusionKind.RRF:
-        return shares_of(scores, sum(profile.weights_of(bests).values()) / (profile.fusion.k + 1))
+        return shares_of(scores, math.fsum(profile.weights_of(bests).values()) / (profile.fusion.k + 1))
     return shares_of(scores, 1.0)
 
 
