@@ -18,7 +18,7 @@ LETTERS = r"[^\W_]+(?:[{marks}]+[^\W_]+)*[{marks}]*"
 _RUN = re.compile(f"[{UNSPACED}]+")
 _WORD = r"\w[\w{marks}]*"
 _SIGNED_WORD = rf"{_WORD}(?:[+#]+(?!\w))?|(?<!\w)[-\u2212](?=\d){_WORD}"
-_OTHER_FORMS = re.compile("[\ufb00-\ufb06\uff00-\uffef]")
+_OTHER_FORMS = re.compile("[\ufb00-\ufb06\uff00-\uffef]+")
 
 
 @cache
@@ -40,7 +40,7 @@ def _compiled(form: str, flags: int, *, is_marked: bool) -> re.Pattern[str]:
 
 def usual_form(text: str) -> str:
     """The text with composed characters, usual widths and no ligatures; as in ``sql/search/terms.sql``."""
-    return unicodedata.normalize("NFC" if _OTHER_FORMS.search(text) is None else "NFKC", text)
+    return unicodedata.normalize("NFC", _OTHER_FORMS.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text))
 
 
 def lowered(text: str) -> str:

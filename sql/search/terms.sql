@@ -23,10 +23,20 @@ CREATE OR REPLACE FUNCTION composed(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN content ~ '[\u0300-\u036F\u1100-\u11FF\u3099\u309A]' THEN normalize(content, NFC) ELSE content END;
 
--- That text with half-width kana, full-width letters and ligatures (ﬁ in PDFs) replaced by the ordinary letters.
+-- That text with ordinary letters instead of half-width kana, full-width letters and ligatures (ﬁ in PDFs). All other
+-- characters stay: if ² became 2 in such texts alone, a query with ² would not find them.
+CREATE OR REPLACE FUNCTION usual_widths(content text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN composed((
+    SELECT string_agg(coalesce(normalize(part[1], NFKC), part[2]), '' ORDER BY place)
+    FROM regexp_matches(content, '([\uFB00-\uFB06\uFF00-\uFFEF]+)|([^\uFB00-\uFB06\uFF00-\uFFEF]+)', 'g')
+        WITH ORDINALITY AS found (part, place)
+));
+
+-- The usual form of a text: composed, and of ordinary letters. Most texts need neither.
 CREATE OR REPLACE FUNCTION usual_form(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN content ~ '[\uFB00-\uFB06\uFF00-\uFFEF]' THEN normalize(content, NFKC) ELSE composed(content) END;
+RETURN CASE WHEN content ~ '[\uFB00-\uFB06\uFF00-\uFFEF]' THEN usual_widths(content) ELSE composed(content) END;
 
 -- That text with a space after each character of such a script, so that every configuration can compare them by
 -- position.
@@ -192,5 +202,5 @@ BEGIN
 END
 $$;
 
-GRANT EXECUTE ON FUNCTION lexeme_id, unspaced, composed, usual_form, spaced_out, analyze_text, prefix_terms, query_terms
-    TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION lexeme_id, unspaced, composed, usual_widths, usual_form, spaced_out, analyze_text, prefix_terms,
+    query_terms TO @app@, @definer@;

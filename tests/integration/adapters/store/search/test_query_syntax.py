@@ -8,9 +8,12 @@ from unicodedata import normalize
 
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retrieval import Collection, Platform
 from retrieval.domain.search.filters import Contains, Not
+from retrieval.domain.words import usual_form
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -219,3 +222,29 @@ async def test_a_prefix_takes_the_most_frequent_of_many_terms(platform: Platform
         (number, number),
     )
     assert [row[0] for row in await cursor.fetchall()] == words[100:164]
+
+
+async def test_full_width_signs_change_no_other_character(platform: Platform) -> None:
+    """In a query and in an item, which may have them apart: ² stays, and is no 2."""
+    texts = {
+        "flat": "公寓面积 120m²，三室一厅",
+        "house": "plot of 500 m² （garden）",
+        "plain": "plot of 500 m² (garden)",
+    }
+    collection = await _fill(platform, texts)
+    assert await _matching_ids(collection, "120m²") == {"flat"}
+    assert await _matching_ids(collection, '"500 m²"') == {"house", "plain"}
+    assert await _matching_ids(collection, "garden （500 m²）") == {"house", "plain"}
+    assert await _matching_ids(collection, 'garden -"500 m²"') == set()
+
+
+@given(st.lists(st.text(st.sampled_from("aé²½ﬁ（）ＡﾊﾞﾟｶカハがﾞㅎＨ가ᄀ\u0301\u3099 ")), min_size=1, max_size=40))
+async def test_texts_have_one_usual_form_in_python_and_in_the_database(
+    connection: Connection, texts: list[str]
+) -> None:
+    """Snippets and corrections of spelling depend on it."""
+    cursor = await connection.execute(
+        "SELECT usual_form(one) FROM unnest(%s::text[]) WITH ORDINALITY AS given (one, place) ORDER BY place",
+        (texts,),
+    )
+    assert [row[0] or "" for row in await cursor.fetchall()] == list(map(usual_form, texts))
