@@ -316,6 +316,7 @@ class MemoryStore:
             moment = now if occurred_at is None else occurred_at
             return NewMemory(**{**owner, "memory_id": self._new_id(), "occurred_at": moment, **fields})
 
+        memory_of(content=session)  # no key can be made of a project, user or type that is not a text
         receipt = memory_of(
             memory_id=conversation.key(project_id, user_id, interaction_type),
             content=f"{conversation.messages} messages of session {conversation.session}",

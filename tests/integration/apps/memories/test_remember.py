@@ -358,6 +358,8 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (BERLIN, {"session": "s" * 600}, "bytes"),
     (BERLIN, {"occurred_at": datetime(2026, 5, 1)}, "occurred_at"),  # noqa: DTZ001 - without a zone it is refused
     (BERLIN, {"user_id": ""}, "user_id"),
+    (BERLIN, {"user_id": b"ann"}, "user_id"),
+    (BERLIN, {"interaction_type": object()}, "interaction_type"),
 ]
 
 
