@@ -41,7 +41,7 @@ DECLARE
     places bigint[];
     matches bigint[];
     enough integer := coalesce(at_least, result_limit);
-    few bigint := greatest(500, 10 * coalesce(at_least, 2 * result_limit)::bigint);
+    few bigint := greatest(500, 20 * result_limit::bigint);
     many bigint;
     rarest integer[];
     -- The parts of which the items must have two, by the bits of their number.

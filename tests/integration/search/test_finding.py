@@ -56,14 +56,21 @@ async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Pl
     assert [len(texts) for texts in asked] == [1]
 
 
-async def test_a_large_page_by_words_has_the_items_that_hold_only_the_more_frequent_word(platform: Platform) -> None:
-    """The index preselects by the rarest words; the more hits are wanted, the more words count as rare."""
+@pytest.mark.parametrize(("limit", "where"), [(100, None), (10, {"kind": "road"})])
+async def test_a_page_by_words_has_the_items_that_hold_only_the_more_frequent_word(
+    platform: Platform, limit: int, where: dict[str, Any] | None
+) -> None:
+    """The index preselects by the rarest words; the more items are to be found, the more words count as rare.
+
+    More are found for a filter.
+    """
     roads = await platform.collection("roads")
     long = [{"id": f"n{n}", "text": f"north {'street ' * 30}"} for n in range(300)]
-    await roads.add([*long, *({"id": f"s{n:03}", "text": "south"} for n in range(301))])
-    assert [hit.id for hit in await roads.search("north south", legs=["lexical"], limit=100)] == [
-        f"s{n:03}" for n in range(100)
-    ]
+    short = [{"id": f"s{n:03}", "text": "south"} for n in range(301)]
+    await roads.add([{**road, "kind": "road"} for road in [*long, *short]])
+    await roads.add([{"id": f"e{n}", "text": "east", "kind": "road"} for n in range(5000 if where else 0)])
+    found = await roads.search("north south", legs=["lexical"], limit=limit, where=where)
+    assert [hit.id for hit in found] == [f"s{n:03}" for n in range(limit)]
 
 
 @pytest.mark.parametrize(
