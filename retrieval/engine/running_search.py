@@ -71,6 +71,14 @@ class RunningSearch:
         """The candidates' values in the field of ``group_by``, by item id."""
         return {item_id: row[0] for item_id, row in self.leg_results.rows.items()}
 
+    def names(self, candidates: Sequence[Fused]) -> dict[str, str]:
+        """What is shown once on all pages, by the candidates' ids: the item, or with ``group_by`` its group."""
+        item_ids = [candidate.item_id for candidate in candidates]
+        if self.request.group_by is None:
+            return dict(zip(item_ids, item_ids, strict=True))
+        groups = self.groups
+        return {item_id: ranking.group_key(item_id, groups.get(item_id)) for item_id in item_ids}
+
     @property
     def profile(self) -> Profile:
         """The profile in effect; a search that is not recorded does not explore, because nothing could be learned."""
@@ -143,8 +151,16 @@ class RunningSearch:
 
     def _diverse(self, pool: Sequence[Fused]) -> list[Fused]:
         similarities = similarities_of([candidate.item_id for candidate in pool], self.leg_results.vectors)
-        diversity, scores = self.plan.profile.diversity, [candidate.score for candidate in pool]
-        return [pool[position] for position in diversified(scores, similarities, diversity, self.request.limit)]
+        diversity, scores, after = (
+            self.plan.profile.diversity,
+            [candidate.score for candidate in pool],
+            self.request.after,
+        )
+        # What earlier pages showed comes first, so that no page has a near-duplicate of it.
+        passed = [] if after is None else map(after.has_passed, self.names(pool).values())
+        first = [position for position, is_passed in enumerate(passed) if is_passed]
+        chosen = diversified(scores, similarities, diversity, self.request.limit, first=first)
+        return [pool[position] for position in chosen]
 
     def _most_explained(self) -> int | None:
         """The most candidates whose scores need their parts (None: all); a stack has parts of its own."""

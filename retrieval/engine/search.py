@@ -462,11 +462,7 @@ class Searcher:
             notes = (*notes, NOT_RECORDED)
         after, next_cursor = request.after, None
         if after is not None:
-            found = {item_id: item_id for item_id in map(_ITEM_ID, search.passed)}
-            if request.group_by is not None:
-                groups = search.groups
-                found = {item_id: ranking.group_key(item_id, groups.get(item_id)) for item_id in found}
-            shown, next_cursor = after.next_page(found, shown, request.limit - len(after.passed))
+            shown, next_cursor = after.next_page(search.names(search.passed), shown, request.limit - len(after.passed))
         if rows.waiting and LegName.DENSE in plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown))) if waiting else notes

@@ -99,6 +99,20 @@ async def test_near_duplicates_of_a_better_hit_are_left_out(copies: Collection) 
     assert len(await copies.search(vector=NORTH, profile=Profile(legs=DENSE), limit=20)) == 20
 
 
+@pytest.mark.parametrize("group_by", [None, "item_id"])
+async def test_no_page_has_a_near_duplicate_of_a_page_before(copies: Collection, group_by: str | None) -> None:
+    """A page chooses again among more candidates, but against what was shown."""
+    profile = Profile(legs=DENSE, diversity=Diversity(collapse_above=0.999, relevance_share=0.3))
+    shown, after = [], ""
+    for _ in range(4):
+        page = await copies.search(vector=NORTH, profile=profile, limit=2, after=after, group_by=group_by)
+        shown += [hit.item_id[0] for hit in page]
+        if page.next is None:
+            break
+        after = page.next
+    assert sorted(shown) == list("abcde")
+
+
 async def test_alike_hits_are_pushed_down_by_the_formula(platform: Platform) -> None:
     """λ = .5, at 0°, 10°, 40° and 60° on alternate sides; the comment has the calculation."""
     collection = await platform.collection("mmr", space=SPACE)
