@@ -206,8 +206,8 @@ def rank_by_weights(hits: Sequence[Hit], profile: Profile, as_of: datetime | Non
 
 
 def _contributions(values: Mapping[str, float], profile: Profile) -> dict[str, float]:
-    """The part of each signal in the score, by name."""
-    return {name: profile.weights[name] * value for name, value in values.items()}
+    """The part of each signal in the score, by name, in the order in which a search adds them up."""
+    return {name: profile.weights[name] * value for name, value in sorted(values.items())}
 
 
 def _metadata_score(values: Mapping[str, float]) -> float:
