@@ -11,7 +11,6 @@ from retrieval.adapters.store.search.words import beginnings_of, known_spellings
 from retrieval.domain.search import spelling
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.query import SearchBounds, Synonyms, with_synonyms
-from retrieval.domain.words import usual_form
 from retrieval.engine.request import checked_request
 from retrieval.engine.search import Searcher
 
@@ -27,7 +26,7 @@ class CorrectedQuery(NamedTuple):
 
     text: str
     prefixes: tuple[str, ...] = ()
-    """Its words that known words begin with; the text has no star for them, which would count as the caller's."""
+    """The beginnings of known words among its words. The text has no stars: they would count as the caller's."""
     notes: tuple[str, ...] = ()
     """What was changed; empty: nothing."""
 
@@ -53,10 +52,9 @@ async def corrected_query(
         corrections |= {word: await _spelling_of(searcher, term, word, bounds) for word, term in terms.items()}
     if not corrections:
         return CorrectedQuery(query)
-    begun = [word for word, other in corrections.items() if other == f"{word}*"]
-    others = {word: other for word, other in corrections.items() if word not in begun}
-    text = spelling.respelt(query, words, others)
-    return CorrectedQuery(text, tuple(map(usual_form, begun)), (spelling.note_of(corrections),))
+    prefixes = tuple(word for word, other in corrections.items() if other.endswith("*"))
+    replaced = {word: other for word, other in corrections.items() if word not in prefixes}
+    return CorrectedQuery(spelling.respelt(query, words, replaced), prefixes, (spelling.note_of(corrections),))
 
 
 async def _one_edit_away(searcher: Searcher, words: Sequence[str], *, begins: bool) -> dict[str, str]:

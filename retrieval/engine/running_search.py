@@ -32,8 +32,6 @@ class RunningSearch:
 
     request: SearchRequest
     plan: SearchPlan
-    query: Query
-    """The query without rewrites."""
     queries: tuple[Query, ...]
     """The query, followed by its rewrites."""
     seed: int
@@ -42,6 +40,8 @@ class RunningSearch:
     """Whether the search is to be recorded."""
     requests: tuple[CandidateRequest, ...]
     """The requests to the store: the plan's, then one for each preferred filter, in which every leg runs once more."""
+    query: Query = field(init=False)
+    """The query without rewrites."""
     first: LegResults = _NOT_FOUND
     """The candidates as found at first."""
     leg_results: LegResults = _NOT_FOUND
@@ -66,13 +66,16 @@ class RunningSearch:
     hits: tuple[Hit, ...] = ()
     """What is shown, with the items."""
 
+    def __post_init__(self) -> None:
+        self.query = self.queries[0]
+
     @property
     def groups(self) -> dict[str, Any]:
         """The candidates' values in the field of ``group_by``, by item id."""
         return {item_id: row[0] for item_id, row in self.leg_results.rows.items()}
 
-    def names(self, candidates: Sequence[Fused]) -> dict[str, str]:
-        """What is shown once on all pages, by the candidates' ids: the item, or with ``group_by`` its group."""
+    def page_keys(self, candidates: Sequence[Fused]) -> dict[str, str]:
+        """The key of each candidate by its id: the id itself, or with ``group_by`` its group. One page shows a key."""
         item_ids = [candidate.item_id for candidate in candidates]
         if self.request.group_by is None:
             return dict(zip(item_ids, item_ids, strict=True))
@@ -156,9 +159,9 @@ class RunningSearch:
             [candidate.score for candidate in pool],
             self.request.after,
         )
-        # What earlier pages showed comes first, so that no page has a near-duplicate of it.
-        passed = [] if after is None else map(after.has_passed, self.names(pool).values())
-        first = [position for position, is_passed in enumerate(passed) if is_passed]
+        # The candidates of earlier pages come first, so that no page has a near-duplicate of them.
+        passed = [] if after is None else map(after.has_passed, self.page_keys(pool).values())
+        first = [position for position, has_passed in enumerate(passed) if has_passed]
         chosen = diversified(scores, similarities, diversity, self.request.limit, first=first)
         return [pool[position] for position in chosen]
 

@@ -239,7 +239,7 @@ class Searcher:
         requests: tuple[CandidateRequest, ...] = (plan.request,)
         if request.preferred:
             requests += tuple(self._plan_preferred(narrowed, why_no_vector, plan) for narrowed in request.narrowed)
-        return RunningSearch(request, plan, queries[0], queries, self.chance.getrandbits(63), is_recorded, requests)
+        return RunningSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, requests)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
         if request.min_relevance is not None:
@@ -462,7 +462,8 @@ class Searcher:
             notes = (*notes, NOT_RECORDED)
         after, next_cursor = request.after, None
         if after is not None:
-            shown, next_cursor = after.next_page(search.names(search.passed), shown, request.limit - len(after.passed))
+            size = request.limit - len(after.passed)
+            shown, next_cursor = after.next_page(search.page_keys(search.passed), shown, size)
         if rows.waiting and LegName.DENSE in plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown))) if waiting else notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -316,13 +316,12 @@ class MemoryStore:
             moment = now if occurred_at is None else occurred_at
             return NewMemory(**{**owner, "memory_id": self._new_id(), "occurred_at": moment, **fields})
 
-        memory_of(content=session)  # no key can be made of a project, user or type that is not a text
         receipt = memory_of(
-            memory_id=conversation.key(project_id, user_id, interaction_type),
-            content=f"{conversation.messages} messages of session {conversation.session}",
-            interaction_type=remembering.RECEIPT,
-            status="archived",
+            content=f"{conversation.messages} messages of session {conversation.session}", status="archived"
         )
+        # No key can be made before the memory has refused a project, user or type that is not a text.
+        key = conversation.key(project_id, user_id, interaction_type)
+        receipt = replace(receipt, memory_id=key, interaction_type=remembering.RECEIPT)
         receipt.item()  # invalid messages are refused before a model is called
         call = remembering.Remembering(
             conversation=conversation, memory_of=memory_of, receipt=receipt, now=now,

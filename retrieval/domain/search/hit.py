@@ -217,9 +217,9 @@ class Cursor:
     """The hashes of what earlier pages passed, items or groups, also those left out for low scores or relevance."""
     shown: int = 0
 
-    def has_passed(self, once: str) -> bool:
-        """Whether an earlier page passed that item or group."""
-        return _hash(once.encode()) in self.passed
+    def has_passed(self, key: str) -> bool:
+        """Whether an earlier page passed the item of that id, or the group of that name."""
+        return _hash(key.encode()) in self.passed
 
     def next_page(self, found: Mapping[str, str], hits: Sequence[Hit], size: int) -> tuple[tuple[Hit, ...], str | None]:
         """The hits among the first ``size`` items that no earlier page passed, and the cursor after them.
