@@ -312,11 +312,7 @@ def make_plan(
     are_best = is_final and request.group_by is None and profile.diversity.is_off and rerank is None
     are_hits = is_one_ranking and are_best
     refines = not profile.refining.is_off and LegName.DENSE in legs and not is_one_ranking
-    depth = request.limit if are_hits else max(profile.depth, request.limit)
-    if rerank is not None:
-        depth = max(depth, rerank.candidates)
-    if profile.diversity.relevance_share is not None:
-        depth = max(depth, diverse_pool(request.limit))
+    depth = request.limit if are_hits else leg_depth(profile, request.limit)
     is_filtered = request.condition is not None
     by_facets = share_by_facets(collection, request.condition)
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered, by_facets=by_facets)
@@ -355,8 +351,16 @@ def make_plan(
         notes=notes,
         is_final=is_final,
         is_diverse=not profile.diversity.is_off,
-        pool=_pool(profile, request.limit, is_final=is_final),
+        pool=pool_size(profile, request.limit, is_final=is_final),
     )
+
+
+def leg_depth(profile: Profile, limit: int) -> int:
+    """The number of candidates that each leg brings for ``limit`` hits, unless those of a single leg are the hits."""
+    depth = max(profile.depth, limit)
+    if profile.rerank is not None:
+        depth = max(depth, profile.rerank.candidates)
+    return depth if profile.diversity.relevance_share is None else max(depth, diverse_pool(limit))
 
 
 _SPARE_LIKELY = 10
@@ -393,7 +397,8 @@ _LEARNED_POOL = 100
 """The least number of candidates that a learned model reorders."""
 
 
-def _pool(profile: Profile, limit: int, *, is_final: bool) -> int:
+def pool_size(profile: Profile, limit: int, *, is_final: bool) -> int:
+    """The number of the best candidates from which ``limit`` hits are made; ``is_final``: as in the plan."""
     pool = limit
     if profile.rerank is not None:
         pool = max(limit if profile.diversity.is_off else diverse_pool(limit), profile.rerank.candidates)

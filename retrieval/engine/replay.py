@@ -159,8 +159,7 @@ def _pool_of(recorded: RecordedSearch, profile: Profile) -> RecordedPool:
         reranker=recorded.request.get("reranker", ""),
         item_ids=recorded.pool_items,
         model_version=recorded.model_version,
-        combination=profile.learned.combination,
-        exploration=profile.exploration,
+        profile=profile,
         **columns_of(recorded.pool_signals),
     )
 

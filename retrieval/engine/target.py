@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.records.recorded import PoolColumn, RecordedPool
 from retrieval.domain.search.diversity import REFINING
 from retrieval.domain.search.fusion import Fused, fused_again, leg_features_again, on_unit_scale
-from retrieval.domain.search.profile import Profile, leg_of
+from retrieval.domain.search.profile import FusionKind, Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
 from retrieval.domain.search.reranking import reranked_scores
+from retrieval.engine.plan import SCORED_BOTH_WAYS, leg_depth, pool_size
 from retrieval.engine.ranking import ROUNDING
 from retrieval.engine.scoring import Pool, combined, scored, unlearned
 from retrieval.learning.arm_table import Floats
@@ -44,12 +45,102 @@ class TargetCandidate(NamedTuple):
 
 
 def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
-    """Whether the pool has the likenesses that the profile refines by, which requires the recorded weights."""
-    legs = {name: weight for name, weight in profile.legs.items() if weight}
-    if profile.refining.is_off or len(legs) == 1:
+    """Whether the pool has the likenesses that the profile refines by: those of its own order before refining."""
+    if profile.refining.is_off or _is_single(profile):
         return True
-    weights = None if pool.weights is None else {name: weight for name, weight in pool.weights.items() if weight}
-    return REFINING in pool.scores and weights == legs
+    return REFINING in pool.scores and pool.profile is not None and _relevance(pool.profile) == _relevance(profile)
+
+
+def knows_candidates(pool: RecordedPool, profile: Profile) -> bool:
+    """Whether the pool has every candidate from which the profile would make its hits.
+
+    Of an order by relevance that is the recorded one, these are the best. Of any other, each leg's candidates are
+    needed, to the profile's depth; a leg that brought fewer than the search asked for has no others.
+    """
+    then, is_whole = pool.profile, _is_whole(pool)
+    if then is not None and (_relevance(then), then.refining) == (_relevance(profile), profile.refining):
+        needed = pool_size(profile, pool.limit, is_final=_is_final(pool, profile))
+        return is_whole or len(pool.item_ids) >= needed
+    if profile.signals:
+        return is_whole
+    depth, asked = _depth(pool, profile), _asked(pool)
+    each = [set(filter(None, ranks)) for ranks in _leg_ranks(pool, profile).values()]
+    return all(len(ranks) < asked or ranks.issuperset(range(1, depth + 1)) for ranks in each)
+
+
+def knows_scores(pool: RecordedPool, profile: Profile) -> bool:
+    """Whether the pool has each candidate's score in both legs, which only a weighted sum of both looks up."""
+    if not _sums_both(profile) or (pool.profile is not None and _sums_both(pool.profile)):
+        return True
+    within, asked = within_depth(pool, profile), _asked(pool)
+    # An item that such a leg did not bring has no score in it.
+    complete = {name for name, ranks in _leg_ranks(pool, profile).items() if sum(map(bool, ranks)) < asked}
+    rows = zip(*within.scores.values(), strict=True)
+    candidates = [position for position, row in enumerate(rows) if any(score is not None for score in row)]
+    columns = [within.scores[name] for name in _leg_ranks(pool, profile).keys() - complete]
+    return all(column[position] is not None for column in columns for position in candidates)
+
+
+def within_depth(pool: RecordedPool, profile: Profile) -> RecordedPool:
+    """The pool with the scores and ranks of only those candidates that the profile's legs would bring."""
+    columns = _leg_ranks(pool, profile)
+    if profile.signals or not columns:
+        return pool
+    depth = _depth(pool, profile)
+    is_within = [any(rank and rank <= depth for rank in ranks) for ranks in zip(*columns.values(), strict=True)]
+    return replace(
+        pool,
+        scores={
+            leg: [score if is_kept else None for score, is_kept in zip(column, is_within, strict=True)]
+            for leg, column in pool.scores.items()
+        },
+        ranks={
+            leg: [rank if rank and (rank <= depth or leg == REFINING) else None for rank in ranks]
+            for leg, ranks in pool.ranks.items()
+        },
+    )
+
+
+def _is_single(profile: Profile) -> bool:
+    return sum(map(bool, profile.legs.values())) == 1
+
+
+def _relevance(profile: Profile) -> tuple[Any, ...]:
+    """What determines the order of candidates by relevance, before refining."""
+    weights = {name: weight for name, weight in profile.legs.items() if weight}
+    depth = None if _is_single(profile) else profile.depth
+    return weights, depth, profile.fusion, profile.signals, profile.min_score, profile.rerank
+
+
+def _is_whole(pool: RecordedPool) -> bool:
+    """True if all candidates of the search are certainly recorded."""
+    return pool.profile is not None and len(pool.item_ids) < pool.profile.recording.pool
+
+
+def _is_final(pool: RecordedPool, profile: Profile) -> bool:
+    """True if neither learning nor exploration changes the profile's order by relevance."""
+    learns = not profile.learned.is_off and (pool.learned or pool.length)
+    return not learns and profile.exploration.policy is PolicyName.OFF
+
+
+def _depth(pool: RecordedPool, profile: Profile) -> int:
+    """The number of candidates that each leg of the profile would bring."""
+    is_alone = _is_single(profile) and profile.rerank is None and profile.diversity.is_off and not profile.signals
+    return pool.limit if is_alone and _is_final(pool, profile) else leg_depth(profile, pool.limit)
+
+
+def _asked(pool: RecordedPool) -> int:
+    """The number of candidates that each leg was asked for; 0: it is not known, or not all candidates are recorded."""
+    return 0 if pool.profile is None or not _is_whole(pool) else _depth(pool, pool.profile)
+
+
+def _leg_ranks(pool: RecordedPool, profile: Profile) -> dict[str, Sequence[int | None]]:
+    """The recorded ranks in the legs that the profile weighs."""
+    return {name: ranks for name, ranks in pool.ranks.items() if name != REFINING and profile.legs.get(leg_of(name))}
+
+
+def _sums_both(profile: Profile) -> bool:
+    return profile.fusion.kind is FusionKind.WEIGHTED_SUM and all(map(profile.legs.get, SCORED_BOTH_WAYS))
 
 
 def knows_reranking(pool: RecordedPool, profile: Profile) -> bool:
@@ -59,15 +150,12 @@ def knows_reranking(pool: RecordedPool, profile: Profile) -> bool:
         return True
     if not pool.rerank or rerank.model not in (None, pool.reranker):
         return False
-    best = in_order(by_relevance(pool, replace(profile, rerank=None)) or [])[: rerank.candidates]
+    best = in_order(by_relevance(within_depth(pool, profile), replace(profile, rerank=None)) or [])[: rerank.candidates]
     return all(pool.rerank[candidate.position] is not None for candidate in best)
 
 
 def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] | None:
-    """The candidates of the profile's legs with the scores of ``domain.search.fusion.fuse``; None: a leg did not run.
-
-    Only the candidates of the pool are ranked, even if the profile has a greater depth.
-    """
+    """The candidates of the profile's legs with the scores of ``fuse``; None: a leg did not run."""
     weights = {name: weight for name, weight in profile.weights_of(pool.scores).items() if weight}
     if not {name for name, weight in profile.weights.items() if weight} <= {leg_of(name) for name in weights}:
         return None
@@ -140,7 +228,7 @@ def _fits_predictions(pool: RecordedPool, learned: Learned, model: LearnedModel 
 
     The stack uses predictions by item alone; a sum's predictions may depend on relevance too.
     """
-    if pool.combination in (None, learned.combination):
+    if pool.profile is None or pool.profile.learned.combination is learned.combination:
         return True
     return model is not None and model.reward.as_dict() == model.by_item.as_dict()
 
@@ -185,7 +273,10 @@ class Unanswerable(StrEnum):
     GROUPED = "it showed the best of each group"
     LEAST = "it showed no hit below a least score or relevance"
     DIVERSE = "near-duplicates are left out by vectors, which are not recorded"
-    REFINED = "the likeness of its candidates is recorded only for the weights that answered"
+    REFINED = "the likeness of its candidates is recorded only for the weights, fusion and depth that answered"
+    SYNONYMS = "it was answered with other synonyms"
+    SHORT = "candidates were not recorded: the legs of the profile go deeper, or recording.pool is too small"
+    UNSCORED = "candidates have no score in each leg: the profile that answered did not sum scores"
     RERANKED = "some candidates have no score of the reranker that it asks for"
     NO_LEG = "a leg of the profile did not run"
     LEARNED = "the recorded predictions are not those of this combination"
@@ -219,7 +310,7 @@ def target_slate(
         return Unanswerable.LEAST if pool.has_least and pool.propensity else _recorded_signals(pool)
     if (obstacle := _obstacle(pool, target.profile)) is not None:
         return obstacle
-    candidates = by_relevance(pool, target.profile)
+    candidates = by_relevance(within_depth(pool, target.profile), target.profile)
     if candidates is None:
         return Unanswerable.NO_LEG
     rescored = with_learned(candidates, pool, target.profile.learned, model)
@@ -235,6 +326,9 @@ def _obstacle(pool: RecordedPool, profile: Profile) -> Unanswerable | None:
         Unanswerable.DIVERSE: not profile.diversity.is_off,
         Unanswerable.REFINED: not knows_likeness(pool, profile),
         Unanswerable.RERANKED: not knows_reranking(pool, profile),
+        Unanswerable.SYNONYMS: pool.profile is not None and pool.profile.synonyms != profile.synonyms,
+        Unanswerable.SHORT: not knows_candidates(pool, profile),
+        Unanswerable.UNSCORED: not knows_scores(pool, profile),
     }
     return next((reason for reason, is_so in reasons.items() if is_so), None)
 
@@ -288,7 +382,7 @@ def _is_eligible(position: int, pool: RecordedPool, exploration: Exploration) ->
     The record has only whether the candidate met the bounds of the recorded profile, for uses and for age.
     """
     eligible, uses = (column[position] if column else None for column in (pool.eligible, pool.uses))
-    recorded = pool.exploration
+    recorded = None if pool.profile is None else pool.profile.exploration
     if eligible is None or uses is None:
         return None
     if uses < exploration.fewer_uses_than:

@@ -8,6 +8,7 @@ from typing import Any
 
 from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.search.fusion import best_of
+from retrieval.domain.search.profile import Profile
 
 Legs = Mapping[str, Mapping[str, float]]
 """Scores of items by leg."""
@@ -20,6 +21,7 @@ def pool_of(legs: Legs, **others: Any) -> RecordedPool:
         "retrieval_id": uuid.uuid4(),
         "limit": 2,
         "profile_version": 1,
+        "profile": Profile(),
         "is_grouped": False,
         "seed": 1,
         "item_ids": items,

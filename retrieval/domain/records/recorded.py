@@ -16,7 +16,6 @@ from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.diversity import REFINING, from_steps
 from retrieval.domain.search.fusion import fused_again, leg_features_again, on_unit_scale, values_again
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.reranking import RERANK, reranked_scores
 from retrieval.domain.serialization import Serializable
 
@@ -43,8 +42,8 @@ class RecordedPool:
     """The legs' own scores; None for items that the leg did not return."""
     ranks: Mapping[str, Sequence[int | None]] = field(default_factory=dict)
     """The candidates' ranks in the legs, from 1."""
-    weights: Mapping[str, float] | None = None
-    """The weights of the legs in the profile that answered; None: not known."""
+    profile: Profile | None = None
+    """The profile that answered; None: not known."""
     bests: Mapping[str, float] = field(default_factory=dict)
     """The score that a weighted sum takes as 1, by leg."""
     rerank: PoolColumn = ()
@@ -61,12 +60,8 @@ class RecordedPool:
     """The logarithm of each item's length; empty: no logit stack counted."""
     model_version: int = 0
     """0: nothing learned counted."""
-    combination: Combination | None = None
-    """The way in which learned reward and relevance were combined; None: not known."""
     eligible: PoolColumn = ()
     """1: Thompson slots may pick it; empty: eligibility was not checked."""
-    exploration: Exploration | None = None
-    """The numbers by which an item was eligible; None: not known."""
     uses: PoolColumn = ()
     raw_successes: PoolColumn = ()
     propensity: PoolColumn = ()

@@ -159,6 +159,7 @@ async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Pla
     words = ("red", "green", "apple", "pear", "tree", "leaf")
     rng = np.random.default_rng(2)
     await collection.add([{"_id": f"i{n:02}", "text": " ".join(rng.choice(words, size=4))} for n in range(40)])
+    await collection.set_profile(Profile(fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)))
     weights = ({"dense": 1.0}, {"lexical": 1.0}, {"dense": 1.0, "lexical": 5.0})
     profiles = [Profile(legs=legs, fusion=Fusion(kind=kind)) for legs in weights for kind in KINDS]
     queries = ("red apple", "green leaf tree", "pear")

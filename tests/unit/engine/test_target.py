@@ -14,7 +14,7 @@ from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.fusion import Candidate, fuse
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
-from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName
+from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
 from retrieval.domain.search.signals import Recency
 from retrieval.engine.target import NamedProfile, Unanswerable, by_relevance, in_order, target_slate, with_learned
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
@@ -28,6 +28,7 @@ PLAIN = Learned(combination=Combination.OFF)
 LEARNED: dict[str, Any] = {"learned": [0.5, 0.5, 0.4, 0.9], "effective_sample_size": [24.0] * 4}
 COUNTED: dict[str, Any] = {"eligible": [1.0] * 4, "uses": [2.0] * 4, "raw_successes": [1.0, 1.0, 0.0, 2.0]}
 LOGITS: dict[str, Any] = {**LEARNED, "logit_mean": [0.0, 0.0, -0.4, 2.2]}
+STACKED = Profile(learned=Learned(combination=Combination.LOGIT_STACK))
 DRAWN: dict[str, Any] = {**LOGITS, **COUNTED, "propensity": [1.0, 0.3, 0.3, 0.4]}
 BONUS = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.3)
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, floor=0.3)
@@ -92,7 +93,7 @@ def test_a_calls_own_profile_is_nobodys_version() -> None:
         ({"has_least": True}, Profile(), Unanswerable.LEAST),
         ({}, Profile(diversity=Diversity(collapse_above=0.9)), Unanswerable.DIVERSE),
         ({}, REFINED, Unanswerable.REFINED),
-        ({"weights": {"dense": 1.0, "lexical": 1.0}}, REFINED, Unanswerable.REFINED),
+        ({"profile": Profile(fusion=SUM, depth=20)}, REFINED, Unanswerable.REFINED),
         ({"scores": {"dense": [0.9, 0.8, 0.7, 0.6]}}, Profile(), Unanswerable.NO_LEG),
         (LEARNED, Profile(learned=Learned(combination=Combination.LOGIT_STACK)), Unanswerable.LEARNED),
         ({}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
@@ -100,7 +101,16 @@ def test_a_calls_own_profile_is_nobodys_version() -> None:
         ({"learned": [0.5] * 4, **COUNTED}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
         ({"learned": [0.5] * 4, **COUNTED}, Profile(exploration=BONUS), Unanswerable.NO_ELIGIBLE),
         (LEARNED, Profile(learned=PLAIN, exploration=BONUS), Unanswerable.NO_ELIGIBLE),
-        ({**COUNTED, "uses": [9.0] * 4}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
+        (
+            {**COUNTED, "uses": [9.0] * 4, "profile": None},
+            Profile(legs={"lexical": 1.0}, depth=2, exploration=THOMPSON),
+            Unanswerable.NO_ELIGIBLE,
+        ),
+        ({}, Profile(synonyms=(("db", "database"),)), Unanswerable.SYNONYMS),
+        ({"profile": None}, Profile(), Unanswerable.SHORT),
+        ({"profile": Profile(depth=2)}, Profile(), Unanswerable.SHORT),
+        ({"profile": Profile(recording=Recording(pool=4)), "limit": 9}, Profile(), Unanswerable.SHORT),
+        ({"profile": Profile(depth=2)}, Profile(fusion=SUM, depth=2), Unanswerable.UNSCORED),
     ],
 )
 def test_missing_facts_of_a_record_are_not_guessed(
@@ -108,6 +118,68 @@ def test_missing_facts_of_a_record_are_not_guessed(
 ) -> None:
     """The reason is given instead."""
     assert target_slate(pool_of(LEGS, **changed), named_profile(profile)) is reason
+
+
+Found = dict[str, list[Candidate]]
+MANY = st.dictionaries(st.sampled_from("abcdefghij"), st.integers(1, 30).map(float), min_size=1, max_size=10)
+PROFILES = st.builds(
+    lambda kind, depth, weight, legs, pool: Profile(
+        legs={name: weight if name == "dense" else 1.0 for name in legs},
+        fusion=Fusion(kind=kind),
+        depth=depth,
+        learned=PLAIN,
+        recording=Recording(pool=pool),
+    ),
+    st.sampled_from([FusionKind.RRF, FusionKind.WEIGHTED_SUM]),
+    st.integers(1, 8),
+    st.floats(0.1, 3),
+    st.sampled_from([("dense", "lexical")] * 3 + [("dense",)]),
+    st.integers(1, 12),
+)
+
+
+def found_by(legs: Mapping[str, Mapping[str, float]], profile: Profile, limit: int) -> tuple[Found, dict[str, int]]:
+    """What a search by the profile fuses, and the number that each leg brought; a sum scores all in both legs."""
+    depth = max(profile.depth, limit) if len(profile.legs) > 1 else limit
+    brought = {leg: ranking[:depth] for leg, ranking in rankings(legs).items() if leg in profile.legs}
+    counts = {leg: len(ranking) for leg, ranking in brought.items()}
+    if len(brought) == 1 or profile.fusion.kind is FusionKind.RRF:
+        return brought, counts
+    items = {candidate.item_id for ranking in brought.values() for candidate in ranking}
+    scored = {leg: {item: score for item, score in legs[leg].items() if item in items} for leg in brought}
+    return rankings(scored), counts
+
+
+@given(MANY, MANY, PROFILES, PROFILES, st.integers(1, 4))
+def test_a_slate_is_that_of_a_search_by_the_profile_or_not_given(
+    dense: dict[str, float], lexical: dict[str, float], then: Profile, target: Profile, limit: int
+) -> None:
+    """Whatever the depth and the fusion of both, and however few candidates were recorded."""
+    legs = {"dense": dense, "lexical": lexical}
+    found, counts = found_by(legs, then, limit)
+    items = [candidate.item_id for candidate in fuse(found, then.legs, then.fusion, limit=then.recording.pool)]
+    by_leg = {leg: {candidate.item_id: candidate for candidate in ranking} for leg, ranking in found.items()}
+    pool = pool_of(
+        {}, item_ids=items, limit=limit, profile=then, shown=dict.fromkeys(items[:limit], 1.0),
+        scores={leg: [own[item].score if item in own else None for item in items] for leg, own in by_leg.items()},
+        ranks={
+            leg: [own[item].rank if item in own and own[item].rank <= counts[leg] else None for item in items]
+            for leg, own in by_leg.items()
+        },
+        bests={leg: ranking[0].score for leg, ranking in found.items()},
+    )  # fmt: skip
+    slate = target_slate(pool, named_profile(target))
+    real = fuse(found_by(legs, target, limit)[0], target.legs, target.fusion)
+    assert isinstance(slate, Unanswerable) or list(slate) == [candidate.item_id for candidate in real[:limit]]
+    if target == then and limit <= then.recording.pool:
+        assert not isinstance(slate, Unanswerable)
+
+
+def test_a_leg_brings_no_more_than_the_profiles_depth() -> None:
+    """Whatever the recorded search brought: the fourth of one leg gains nothing from it."""
+    pool = pool_of(LEGS, limit=1, profile=Profile(fusion=SUM))
+    assert target_slate(pool, named_profile(Profile(depth=4))) == {"d": 1.0}
+    assert target_slate(pool, named_profile(Profile(depth=1))) == {"a": 1.0}
 
 
 def test_an_exploring_profile_shows_by_chance() -> None:
@@ -149,7 +221,7 @@ def test_eligibility_by_other_bounds_is_derived_where_possible(
 ) -> None:
     """Eligibility follows from the uses, or from an age outside both limits; otherwise it is unknown."""
     columns = {"eligible": [eligible] * 4, "uses": [uses] * 4, "raw_successes": [1.0] * 4}
-    pool = pool_of(LEGS, **columns, exploration=Exploration())
+    pool = pool_of(LEGS, **columns)
     target = replace(THOMPSON, fewer_uses_than=fewer, younger_than_days=days)
     slate = target_slate(pool, named_profile(Profile(legs={"dense": 1.0}, exploration=target)))
     if expected is None:
@@ -167,7 +239,7 @@ def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
         version=1, reward=LearnedReward(), by_item=LearnedReward(), stack=weights, passed=frozenset(Combination)
     )
     beside: dict[str, Any] = {"affinity": [0.0] * 4, "length": [0.0] * 4}
-    pool = pool_of(LEGS, **LOGITS, **beside, combination=Combination.LOGIT_STACK, model_version=1)
+    pool = pool_of(LEGS, **LOGITS, **beside, profile=STACKED, model_version=1)
     assert target_slate(pool, named_profile(stack), model) == {"d": 1.0, "a": 1.0}
     assert target_slate(pool, named_profile(stack)) is Unanswerable.LEARNED
     summed, other = Profile(legs={"dense": 1.0}), replace(model, reward=LearnedReward(events=5))
@@ -184,7 +256,7 @@ def test_a_stack_needs_only_what_it_weighs() -> None:
         version=1, reward=LearnedReward(), by_item=LearnedReward(), stack=weights, passed=frozenset(Combination)
     )
     beside: dict[str, Any] = {"affinity": [0.0] * 4, "length": [0.0, 0.0, 2.0, 1.0]}
-    pool = pool_of(LEGS, **beside, combination=Combination.LOGIT_STACK, model_version=1)
+    pool = pool_of(LEGS, **beside, profile=STACKED, model_version=1)
     assert target_slate(pool, named_profile(profile), model) == {"c": 1.0, "d": 1.0}
     assert target_slate(pool, named_profile(Profile(legs={"dense": 1.0})), model) is Unanswerable.LEARNED
     items = replace(model, stack=replace(weights, weights={**weights.weights, "learned": 1.0}))

@@ -22,7 +22,6 @@ from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.records.search_record import RecordedHit
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.profile_parts import Exploration, Learned
 
 _LAST = UUID(int=2**128 - 1)
 """An identifier after those of all searches."""
@@ -115,10 +114,8 @@ _POOLS: LiteralString = f"""
                    GROUP BY f.item_id
                ) AS rated
            ),
-           r.model_version, coalesce(r.request->'profile'->'learned', p.definition->'learned'),
-           coalesce(r.request->'profile'->'exploration', p.definition->'exploration'),
-           coalesce(r.request->>'origin', ''), coalesce(r.request->'profile'->'legs', p.definition->'legs'),
-           coalesce(r.request->>'reranker', ''),
+           r.model_version, coalesce(r.request->'profile', p.definition),
+           coalesce(r.request->>'origin', ''), coalesce(r.request->>'reranker', ''),
            coalesce(r.request->>'min_score', r.request->>'min_relevance') IS NOT NULL,
            {POOL_COLUMNS}
     FROM retrievals r
@@ -147,12 +144,11 @@ async def read_pools(
 
 def _pool(row: Row) -> RecordedPool:
     retrieval_id, _, limit, version, is_grouped, seed, shown, propensities, rewards = row[:9]
-    model_version, learned, exploration, origin, weights, reranker, has_least = row[9:16]
-    items, signals = signals_from(row[16:], None)
+    model_version, definition, origin, reranker, has_least = row[9:14]
+    items, signals = signals_from(row[14:], None)
     return RecordedPool(
         retrieval_id=retrieval_id, limit=limit, profile_version=version, is_grouped=is_grouped, has_least=has_least,
-        origin=origin, seed=seed, reranker=reranker, item_ids=items, weights=weights, model_version=model_version,
-        combination=None if learned is None else Learned(**learned).combination,
-        exploration=None if exploration is None else Exploration(**exploration), **columns_of(signals),
+        origin=origin, seed=seed, reranker=reranker, item_ids=items, model_version=model_version,
+        profile=None if definition is None else Profile.from_dict(definition), **columns_of(signals),
         shown=dict(zip(shown, propensities or repeat(1.0), strict=False)), rewards=rewards,
     )  # fmt: skip
