@@ -41,7 +41,7 @@ def recorded_request(request: SearchRequest) -> tuple[dict[str, Any], dict[str, 
 
     The request has ``is_whole``: whether the filters could be serialized. ``preferred`` is a list if there are several.
     If the caller gave ``about``, it has its numbers with four digits. The record adds the ``reranker`` that answered,
-    and the ``space_id`` of a caller's vector.
+    the ``space_id`` of a caller's vector, and as ``continued`` the number of the first hits that earlier pages showed.
     """
     condition, phrases, excluded = _split_condition(request.condition)
     mapping, preferred = _mapping(condition), [_mapping(filter_) for filter_ in request.preferred]
@@ -179,12 +179,15 @@ class AnsweredSearch:
     decision: DecisionRecord = DecisionRecord()
     reranked: Scored | None = None
     """The reranker's scores of the candidates; None: the candidates were not reranked."""
+    continued: int = 0
+    """The number of the first hits that earlier pages showed."""
 
     def record(self) -> SearchRecord:
         """The complete record of the search."""
         decision = self.decision
         retrieved_at = time_of(self.retrieval_id)
         condition, request = recorded_request(self.request)
+        request["continued"] = self.continued
         if self.reranked is not None:
             request["reranker"] = self.reranked.reranker
         if self.request.vector is not None or self.request.about is not None:

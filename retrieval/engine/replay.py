@@ -355,6 +355,7 @@ def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[st
     faults = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
         return faults  # diverse and drawn hits have other orders
+    shown = [hit for hit in shown if hit.rank > recorded.request["continued"]]
     ordered = sorted(shown, key=lambda candidate: (-scores[candidate.item_id], candidate.item_id))
     for was, again in zip(shown, ordered, strict=True):
         if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):
@@ -369,7 +370,8 @@ def _skipped_candidates(recorded: RecordedSearch, profile: Profile, scores: Mapp
     if may_skip or has_drawn or recorded.hits < recorded.request["limit"]:
         return []
     shown = {impression.item_id for impression in recorded.impressions}
-    lowest = min((impression.score for impression in recorded.impressions), default=math.inf)
+    own = recorded.impressions[recorded.request["continued"] :]
+    lowest = min((impression.score for impression in own), default=math.inf)
     # The model ranked only the most relevant candidates; the rest of the pool was left out.
     signals = recorded.pool_signals
     learned_values = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
@@ -59,6 +60,8 @@ class RunningSearch:
     decision: DecisionRecord = _NO_DECISION
     relevance: Mapping[str, float | None] = field(default_factory=dict)
     """The probability of being relevant by item id; None or missing: unknown."""
+    continued: int = 0
+    """The number of the first candidates shown that earlier pages passed."""
     passed: Sequence[Fused] = ()
     """What would be shown without a least score or relevance."""
     why_none: tuple[str, ...] = ()
@@ -84,10 +87,20 @@ class RunningSearch:
 
     @property
     def profile(self) -> Profile:
-        """The profile in effect; a search that is not recorded does not explore, because nothing could be learned."""
-        profile = self.plan.profile
-        is_unchanged = self.is_recorded or profile.exploration.is_off
-        return profile if is_unchanged else replace(profile, exploration=Exploration())
+        """The profile in effect.
+
+        A search that is not recorded does not explore, because nothing could be learned; nor does a further page,
+        because the hits of earlier pages stay.
+        """
+        profile, after = self.plan.profile, self.request.after
+        may_explore = self.is_recorded and (after is None or not after.passed)
+        return profile if may_explore or profile.exploration.is_off else replace(profile, exploration=Exploration())
+
+    @property
+    def wanted(self) -> int:
+        """The number of candidates to show, with those that earlier pages passed, as far as they were found again."""
+        after = self.request.after
+        return self.request.limit - (0 if after is None else len(after.passed) - self.continued)
 
     def order(self, most_ranked: int | None) -> Sequence[Fused]:
         """The candidates, best first, at most ``most_ranked`` (None: all); of each group only the best."""
@@ -96,8 +109,16 @@ class RunningSearch:
         return self.ranked if self.request.group_by is None else ranking.best_of_groups(self.ranked, self.groups)
 
     def page(self, ranked: Sequence[Fused]) -> Sequence[Fused]:
-        """The best candidates without near-duplicates, from a larger pool where near-duplicates leave too few."""
-        limit = self.request.limit
+        """What earlier pages passed, and after it the best candidates, without near-duplicates.
+
+        These come from a larger pool where near-duplicates leave too few.
+        """
+        after = self.request.after
+        if after is not None and after.passed:
+            has_passed = list(map(after.has_passed, self.page_keys(ranked).values()))
+            others = [candidate for candidate, is_known in zip(ranked, has_passed, strict=True) if not is_known]
+            ranked, self.continued = [*compress(ranked, has_passed), *others], sum(has_passed)
+        limit = self.wanted
         if not self.plan.is_diverse or not self.leg_results.vectors.row_of:
             return ranked[:limit]
         shown = self._diverse(ranked[: diverse_pool(limit)])
@@ -124,7 +145,7 @@ class RunningSearch:
         # Near-duplicates are left out of a diverse page, and are not explored either.
         others = decision.ranked if decision.candidates and not self.plan.is_diverse else ()
         order = [*first, *(candidate for candidate in others if candidate.item_id not in names)]
-        self.slate, self.decision = slate(decision, order, self.profile, self.request.limit, self.seed)
+        self.slate, self.decision = slate(decision, order, self.profile, self.wanted, self.seed)
         self.shown = [decision.explain(placed.item_id) for placed in self.slate]
 
     def is_exhausted(self, depth: int) -> bool:
@@ -150,19 +171,13 @@ class RunningSearch:
         if dropped_score is None:
             return False
         least = self.plan.profile.min_score or 0.0
-        return dropped_score > (shown[-1].score if len(shown) >= self.request.limit else least)
+        return dropped_score > (shown[-1].score if len(shown) >= self.wanted else least)
 
     def _diverse(self, pool: Sequence[Fused]) -> list[Fused]:
         similarities = similarities_of([candidate.item_id for candidate in pool], self.leg_results.vectors)
-        diversity, scores, after = (
-            self.plan.profile.diversity,
-            [candidate.score for candidate in pool],
-            self.request.after,
-        )
+        diversity, scores = self.plan.profile.diversity, [candidate.score for candidate in pool]
         # The candidates of earlier pages come first, so that no page has a near-duplicate of them.
-        passed = [] if after is None else map(after.has_passed, self.page_keys(pool).values())
-        first = [position for position, has_passed in enumerate(passed) if has_passed]
-        chosen = diversified(scores, similarities, diversity, self.request.limit, first=first)
+        chosen = diversified(scores, similarities, diversity, self.wanted, first=self.continued)
         return [pool[position] for position in chosen]
 
     def _most_explained(self) -> int | None:

@@ -311,7 +311,7 @@ class Searcher:
 
     async def _rank(self, search: RunningSearch, *, is_long: bool) -> None:
         """Rank the candidates; the legs go deeper until there are enough hits, or no more candidates."""
-        requests, profile, limit = search.requests, search.plan.profile, search.request.limit
+        requests, profile = search.requests, search.plan.profile
         is_diverse, pool = search.plan.is_diverse, search.plan.pool
         # Signals are computed for every candidate, so their number stays small.
         deepest = MAX_DEPTH if is_diverse or profile.signals else _DEEPEST
@@ -321,9 +321,9 @@ class Searcher:
         search.first = search.leg_results
         while True:
             ranked = await aside(partial(search.order, most_ranked), is_long=is_long)
-            shown = search.page(ranked) if is_diverse else ranked[:limit]
+            shown = search.page(ranked)
             request = requests[0]
-            is_full = len(shown) >= limit or search.is_exhausted(request.depth)
+            is_full = len(shown) >= search.wanted or search.is_exhausted(request.depth)
             may_rise = request.least_depth < MAX_DEPTH and search.could_rise(shown)
             if (is_full and not may_rise) or request.least_depth >= deepest:
                 search.shown, search.pool = shown, ranked[:pool]
@@ -433,6 +433,7 @@ class Searcher:
             seed=search.seed,
             decision=search.decision,
             reranked=search.reranked,
+            continued=search.continued,
         )
 
     async def _record(

@@ -44,6 +44,7 @@ USUAL: Mapping[str, Any] = MappingProxyType(
         "entities": [],
         "tags": [],
         "as_of": None,
+        "continued": 0,
         **dict.fromkeys(PLAIN),
     }
 )

@@ -138,13 +138,13 @@ def similarities_of(item_ids: Sequence[str], vectors: PoolVectors) -> Similariti
 
 
 def diversified(
-    scores: Sequence[float], similarities: SimilaritiesTo, diversity: Diversity, limit: int, first: Sequence[int] = ()
+    scores: Sequence[float], similarities: SimilaritiesTo, diversity: Diversity, limit: int, first: int = 0
 ) -> list[int]:
-    """The indexes of the candidates to show, best first, at most ``limit``; ``scores`` are the candidates', best first.
+    """The indexes of the candidates to show, best first, at most ``limit``; ``scores`` are the candidates'.
 
     Maximal marginal relevance (Carbonell, Goldstein, SIGIR 1998) takes next the candidate with the highest λ ×
     relevance − (1 − λ) × its greatest similarity to the ones taken; relevance is the score from lowest 0 to highest 1.
-    ``first``: the indexes of candidates that are taken before all others.
+    The ``first`` candidates are taken before all others.
     """
     share = 1.0 if diversity.relevance_share is None else diversity.relevance_share
     low, high = min(scores, default=0.0), max(scores, default=0.0)
@@ -154,7 +154,7 @@ def diversified(
     taken: list[int] = []
     while len(taken) < limit and is_candidate.any():
         worth = np.where(is_candidate, share * relevance - (1 - share) * nearest, -np.inf)
-        best = first[len(taken)] if len(taken) < len(first) else int(np.argmax(worth))
+        best = len(taken) if len(taken) < first else int(np.argmax(worth))
         taken.append(best)
         is_candidate[best] = False
         similar = similarities(best)
