@@ -99,7 +99,7 @@ def model_of(answer: Any, endpoint: Endpoint, service: str) -> str:
     known = [name for name in names if isinstance(name, str) and name]
     if len(known) == 1:
         return known[0]
-    told = f"serves {', '.join(known[:10])}" if known else "does not say which model it serves"
+    told = f"serves {endpoint.quoted(', '.join(known[:10]))}" if known else "does not say which model it serves"
     raise EmbedderRejectedError(
         f"{endpoint.title} {told}; name one: RETRIEVAL_EMBEDDER={service}:MODEL@{shown_address(endpoint.url)}"
     )

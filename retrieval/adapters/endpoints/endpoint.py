@@ -185,8 +185,9 @@ class Endpoint:
             if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):
                 raise TryAgainError(f"{whose} was cut short") from None
             if begins:
-                # The advice behind the reason is for the person who writes JSON.
-                why = str(error).partition(";")[0]
+                # The reason may quote a part of the key; the advice behind it is for the person who writes JSON.
+                is_key_in = self.api_key and self.api_key.encode() in body
+                why = "it repeats the key" if is_key_in else str(error).partition(";")[0]
                 raise self.role.rejected(f"{whose} cannot be used: {why}; use another endpoint") from None
             answer = None
         if not isinstance(answer, dict | list):

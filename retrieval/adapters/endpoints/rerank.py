@@ -77,9 +77,11 @@ def _scored(row: object, texts: int, endpoint: Endpoint) -> tuple[int, float]:
     found = row if isinstance(row, dict) else {}
     index, score = found.get("index"), found.get("relevance_score", found.get("score"))
     if not is_whole(index, 0, texts - 1):
-        raise _lied(endpoint, f"{row!r:.80}; its index has to be a whole number from 0 to {texts - 1}")
+        raise _lied(
+            endpoint, f"{endpoint.quoted(repr(row)):.80}; its index has to be a whole number from 0 to {texts - 1}"
+        )
     if not is_number(score, -1, 1):
-        raise _lied(endpoint, f"{row!r:.80}; its score has to be a probability, from 0 to 1")
+        raise _lied(endpoint, f"{endpoint.quoted(repr(row)):.80}; its score has to be a probability, from 0 to 1")
     return index, max(float(score), 0.0)
 
 

@@ -23,7 +23,7 @@ from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, R
 from retrieval.domain.search.reranking import Reranker
 from retrieval.testing import check_reranker, check_unreachable_reranker
 from tests.support.onnx_file import write_cross_encoder
-from tests.support.rerank_server import KEY, RerankServer, overlap, says
+from tests.support.rerank_server import KEY, Fault, RerankServer, overlap, says
 
 QUERY = "database timeout pool"
 TEXTS = ["the cake", "the pool of the database", "database timeout"]
@@ -71,6 +71,19 @@ async def test_scores_are_in_the_order_of_the_texts_and_usage_is_counted(shape: 
 ROW = {"index": 0, "relevance_score": 0.5}
 
 
+LONG_KEY = "secret" * 30
+
+
+async def is_said_in_a_row(_: dict[str, Any]) -> web.Response:
+    """The key stands where the index should be."""
+    return web.json_response({"results": [{"index": f"Bearer {LONG_KEY}", "relevance_score": 1.0}]})
+
+
+async def is_said_twice(_: dict[str, Any]) -> web.Response:
+    """The key is the name of two members."""
+    return web.Response(text=f'{{"{LONG_KEY}": 1, "{LONG_KEY}": 2}}', content_type="application/json")
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -100,6 +113,17 @@ async def test_an_answer_that_lies_is_rejected(answer: Any, why: str) -> None:
                 await reranker.rerank(QUERY, TEXTS)
         assert "leave it out" not in str(caught.value), "that is for the writer of items"
         assert len(server.received) == 1
+
+
+@pytest.mark.parametrize("says_it", [is_said_in_a_row, is_said_twice])
+async def test_a_server_that_repeats_the_key_shows_it_to_nobody(says_it: Fault) -> None:
+    """Not even a part of it, where the server's words are cut."""
+    async with RerankServer() as server:
+        server.faults.append(says_it)
+        async with aclosing(asking(server, "cohere", api_key=LONG_KEY)) as reranker:
+            with pytest.raises(RerankerRejectedError) as caught:
+                await reranker.rerank(QUERY, TEXTS)
+    assert "secret" not in str(caught.value)
 
 
 async def test_a_server_without_a_key_gets_no_header_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
