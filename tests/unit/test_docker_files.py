@@ -14,6 +14,7 @@ import pytest
 from retrieval import Settings
 from retrieval.surfaces.http.app import KEEP_ALIVE_SECONDS, LAST_ANSWERS_SECONDS
 from retrieval.surfaces.http.connection import HEAD_BYTES
+from retrieval.surfaces.mcp.running import STOP_SECONDS
 from scripts import check_image, check_package
 from scripts.container_files import (
     DOCKER,
@@ -274,6 +275,13 @@ def test_the_limits_of_the_proxy_fit_those_of_the_service() -> None:
     assert seconds["proxy_read_timeout"] > fields["http_deadline_seconds"].default + LAST_ANSWERS_SECONDS
     assert seconds["keepalive_timeout"] < KEEP_ALIVE_SECONDS
     assert "X-Forwarded-For $remote_addr;" in PROXY
+
+
+def test_a_container_is_not_killed_while_it_answers(services: dict[str, Any]) -> None:
+    """It has the time of the longest request or call, and of the last responses."""
+    longest = Settings.model_fields["http_deadline_seconds"].default + LAST_ANSWERS_SECONDS
+    for service, seconds in (("http", longest), ("mcp", STOP_SECONDS)):
+        assert int(services[service]["stop_grace_period"].removesuffix("s")) > seconds
 
 
 def test_the_proxy_bounds_what_the_service_leaves_to_it() -> None:

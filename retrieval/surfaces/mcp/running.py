@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import math
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -28,7 +29,7 @@ from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedErr
 from retrieval.surfaces.listening import bracketed, is_local, is_unspecified, listening_socket, server_of, url_of
 from retrieval.surfaces.mcp.failures import failure_line
 from retrieval.surfaces.mcp.served import CALLER, Offer, Served
-from retrieval.surfaces.mcp.server import RetrievalServer
+from retrieval.surfaces.mcp.server import ANSWER_SECONDS, RetrievalServer
 
 if TYPE_CHECKING:
     from retrieval.surfaces.http.authentication import KeyGate
@@ -166,8 +167,8 @@ def with_readable_refusals(app: ASGIApp) -> ASGIApp:
     return served
 
 
-LAST_ANSWERS_SECONDS = 5
-"""The seconds that responses, and then connections, may take to end when the server stops."""
+STOP_SECONDS = math.ceil(ANSWER_SECONDS) + 2
+"""The seconds that calls under way, and then connections, may take to end when the server stops."""
 
 
 def http_app(server: MCPServer, address: ServerAddress, *, token: str | None, gate: KeyGate | None = None) -> ASGIApp:
@@ -215,7 +216,7 @@ class UntilStopped:
 async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve the server's app on the socket until the stop."""
     served = UntilStopped(app, stop)
-    listening = server_of(served, timeout_graceful_shutdown=LAST_ANSWERS_SECONDS)
+    listening = server_of(served, timeout_graceful_shutdown=STOP_SECONDS)
     # The sessions end before the connections, so that the streams of events which clients keep open end by themselves.
     async with server.session_manager.run():
         serving = asyncio.create_task(listening.serve(sockets=[listener]))
@@ -223,7 +224,7 @@ async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, s
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         listening.should_exit = True
-        await served.drained(LAST_ANSWERS_SECONDS)
+        await served.drained(STOP_SECONDS)
     await serving
 
 
