@@ -96,7 +96,7 @@ BEGIN
     );
     IF EXISTS (SELECT 1 FROM unnest(actors) AS said (actor) WHERE said.actor <> '') THEN
         held := ARRAY(
-            SELECT said.actor FROM quarantines AS said WHERE said.collection_id = ANY (mine) AND said.actor = ANY (actors)
+            SELECT said.actor FROM quarantines AS said WHERE said.tenant_id = current_tenant() AND said.actor = ANY (actors)
         );
     END IF;
     SELECT coalesce(max(key.feedback_cap), 0) INTO key_cap FROM api_keys AS key

@@ -23,7 +23,7 @@ DECLARE
 BEGIN
     -- The other tables of a tenant that do not belong to a collection.
     FOREACH owned IN ARRAY ARRAY[
-        'tenants', 'collections', 'embedding_cache', 'query_rewrites', 'api_keys', 'idempotency_keys'
+        'tenants', 'collections', 'embedding_cache', 'query_rewrites', 'api_keys', 'idempotency_keys', 'quarantines'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', owned);
         EXECUTE format('CREATE POLICY %I ON %I TO %I USING (tenant_id = current_tenant())',
@@ -33,7 +33,7 @@ BEGIN
     FOREACH owned IN ARRAY ARRAY[
         'ann_indexes', 'arm_baselines', 'arms', 'attribute_values', 'cluster_centroids', 'collection_attributes',
         'collection_statistics', 'feedback', 'item_clusters', 'item_places', 'item_tags', 'item_terms', 'items', 'job_runs', 'learned_models',
-        'learning_states', 'memories', 'memory_links', 'own_vectors', 'profiles', 'quarantines', 'query_samples',
+        'learning_states', 'memories', 'memory_links', 'own_vectors', 'profiles', 'query_samples',
         'recall_measurements', 'recording_losses', 'reembeddings', 'retrievals', 'rewarded_queries',
         'statistics_changes', 'term_statistics'
     ] LOOP
@@ -61,7 +61,7 @@ BEGIN
     END LOOP;
     FOREACH owned IN ARRAY ARRAY[
         'arms', 'cluster_centroids', 'feedback', 'item_clusters', 'items', 'job_runs', 'learned_models', 'learning_states',
-        'profiles', 'quarantines', 'recall_measurements', 'recording_losses', 'retrievals'
+        'profiles', 'recall_measurements', 'recording_losses', 'retrievals'
     ] LOOP
         EXECUTE format('CREATE POLICY %I ON %I FOR SELECT TO %I USING (%s)',
                        owned || '_analyst', owned, @analyst_literal@, of_collections);
@@ -73,7 +73,7 @@ $policies$;
 GRANT SELECT ON tenants TO @app@;
 GRANT SELECT, INSERT ON api_keys TO @app@;
 GRANT UPDATE (revoked_at, last_used_at) ON api_keys TO @app@;
-GRANT SELECT, INSERT, UPDATE, DELETE ON collections, embedding_cache, query_rewrites, idempotency_keys TO @app@;
+GRANT SELECT, INSERT, UPDATE, DELETE ON collections, embedding_cache, query_rewrites, idempotency_keys, quarantines TO @app@;
 CREATE POLICY tenants_definer ON tenants TO @definer@ USING (true);
 GRANT SELECT, INSERT ON tenants TO @definer@;
 CREATE POLICY collections_definer ON collections TO @definer@ USING (true);
@@ -81,7 +81,8 @@ GRANT SELECT, REFERENCES ON collections TO @definer@;
 CREATE POLICY idempotency_keys_definer ON idempotency_keys TO @definer@ USING (expires_at < now()) WITH CHECK (false);
 GRANT SELECT, UPDATE, DELETE ON idempotency_keys TO @definer@;
 CREATE POLICY collections_analyst ON collections FOR SELECT TO @analyst@ USING (tenant_id = analyst_tenant());
-GRANT SELECT ON collections TO @analyst@;
+CREATE POLICY quarantines_analyst ON quarantines FOR SELECT TO @analyst@ USING (tenant_id = analyst_tenant());
+GRANT SELECT ON collections, quarantines TO @analyst@;
 -- The tables of embedding spaces refer to items, and the months of recorded searches to collections.
 GRANT REFERENCES ON items TO @definer@;
 -- A view over retrievals with its reader's policies.

@@ -147,11 +147,10 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(feedback_lock());
     IF is_held THEN
-        INSERT INTO quarantines AS held (collection_id, actor, reason)
-        SELECT owner.collection_id, wanted, why FROM unnest(mine) AS owner (collection_id)
+        INSERT INTO quarantines AS held (tenant_id, actor, reason) VALUES (current_tenant(), wanted, why)
         ON CONFLICT ON CONSTRAINT quarantines_pkey DO UPDATE SET reason = excluded.reason;
     ELSE
-        DELETE FROM quarantines AS held WHERE held.collection_id = ANY(mine) AND held.actor = wanted;
+        DELETE FROM quarantines AS held WHERE held.tenant_id = current_tenant() AND held.actor = wanted;
     END IF;
 
     WITH events AS (

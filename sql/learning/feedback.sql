@@ -160,10 +160,7 @@ BEGIN
                 WHEN retrieval_ids[place] IS NOT NULL AND shown[place] IS NOT TRUE THEN 'not shown'
                 WHEN actors[place] <> '' AND (
                     SELECT true FROM quarantines AS held
-                    WHERE held.actor = actors[place] COLLATE "C" AND current_tenant() = (
-                        SELECT own.tenant_id FROM collections AS own WHERE own.collection_id = held.collection_id
-                    )
-                    LIMIT 1
+                    WHERE held.tenant_id = current_tenant() AND held.actor = actors[place] COLLATE "C" LIMIT 1
                 ) THEN 'quarantined'
                 ELSE ''
             END AS reason

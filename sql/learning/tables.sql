@@ -86,13 +86,13 @@ CREATE TABLE learning_states (
     CONSTRAINT learning_states_pkey PRIMARY KEY (collection_id)
 );
 
--- Actors whose feedback does not count.
+-- Actors whose feedback counts in no collection of the tenant.
 CREATE TABLE quarantines (
-    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
+    tenant_id bigint NOT NULL REFERENCES tenants ON DELETE CASCADE,
     actor text COLLATE "C" NOT NULL,
     reason text DEFAULT '' NOT NULL,
     quarantined_at timestamptz DEFAULT now() NOT NULL,
-    CONSTRAINT quarantines_pkey PRIMARY KEY (actor, collection_id)
+    CONSTRAINT quarantines_pkey PRIMARY KEY (tenant_id, actor)
 );
 
 -- Models of the learned reward: never changed, published or refused with a reason.

@@ -28,7 +28,6 @@ TRACES = (
     ),
     "INSERT INTO arms (collection_id, item_id, context, successes, failures) VALUES (%(own)s, '1', '', 1, 0)",
     "INSERT INTO learning_states (collection_id) VALUES (%(own)s)",
-    "INSERT INTO quarantines (collection_id, actor) VALUES (%(own)s, 'spammer')",
     (
         "INSERT INTO learned_models (collection_id, version, kind, definition, metrics, events, statistics_at, "
         "is_published, reason) VALUES (%(own)s, 1, 'shrinkage', '{}', '{}', 0, now(), true, 'better')"
@@ -49,6 +48,10 @@ TRACES = (
     ),
     "INSERT INTO item_clusters (collection_id, item_id, cluster) VALUES (%(own)s, '1', 0)",
     "INSERT INTO arm_baselines (collection_id, item_id, context, successes, failures) VALUES (%(own)s, '1', '', 1, 0)",
+    (
+        "INSERT INTO quarantines (tenant_id, actor) "
+        "SELECT tenant_id, 'spammer' FROM collections WHERE collection_id = %(own)s"
+    ),
 )
 """A row in each table of what searches, feedback and learning leave behind, of the collection ``own``."""
 

@@ -342,6 +342,22 @@ async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_b
     assert await _raw(platform, "b") == (1, 1)
 
 
+async def test_a_quarantine_outlives_the_collections_of_its_time(platform: Platform) -> None:
+    """It is the tenant's: it needs no collection, includes later ones, and ends with the release alone."""
+    assert await platform.quarantine("eve") == 0
+    await platform.collection("old")
+    new = await platform.collection("new")
+    await new.add([{"_id": "a", "text": "a timeout"}])
+    await platform.remove_collection("old")
+    report = await platform.feedback(collection="new", item_id="a", helpful=True, actor="eve")
+    assert report.discounted == {"quarantined": 1}
+    async with platform.of_tenant(f"{platform.settings.tenant}-other") as other:
+        await (await other.collection("new")).add([{"_id": "a", "text": "a timeout"}])
+        assert not (await other.feedback(collection="new", item_id="a", helpful=True, actor="eve")).discounted
+    assert await platform.release("eve") == 1
+    assert not (await platform.feedback(collection="new", item_id="a", helpful=True, actor="eve")).discounted
+
+
 @pytest.mark.parametrize("reason", ["a\0b", "\ud800", "x" * 10_001], ids=["NUL", "half", "long"])
 async def test_the_reason_of_a_quarantine_is_a_text_that_can_be_stored(platform: Platform, reason: str) -> None:
     """It is the caller's fault, and not the database's."""

@@ -142,6 +142,23 @@ async def test_records_are_the_same_and_take_feedback(platform: Platform, other:
     assert there[0][0] == here[0][0] + 1
 
 
+async def test_quarantines_of_the_collections_actors_move(platform: Platform, other: Platform, tmp_path: Path) -> None:
+    """They then hold for the whole tenant; one that it has already stays, and the names of other actors do not move."""
+    await fill(platform)
+    for actor in ("ann", "stranger"):
+        await platform.quarantine(actor)
+    await other.quarantine("ann", reason="known")
+    exported = await platform.export_collection("docs", tmp_path / "docs.jsonl")
+    assert exported.rows["quarantine"] == 2
+    await other.import_collection(tmp_path / "docs.jsonl")
+    async with other.database.transaction(other.tenant_id) as connection:
+        found = await connection.execute("SELECT actor, reason FROM quarantines ORDER BY 1")
+        assert await found.fetchall() == [("ann", "known"), ("bot", "a robot")]
+    await (await other.collection("new")).add([{"_id": "a", "text": "text"}])
+    report = await other.feedback(collection="new", item_id="a", helpful=True, actor="bot")
+    assert report.discounted == {"quarantined": 1}
+
+
 async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """Counts, statistics, arms and vectors agree, and recounted arms stay the same."""
     await fill(platform)

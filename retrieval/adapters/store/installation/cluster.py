@@ -23,7 +23,7 @@ Connection = psycopg.Connection[Any]
 OWN_ROWS = "collection_id = ANY (own_collections())"
 """The condition of a policy on a cluster; own_collections is in sql/cluster/tables.sql."""
 
-EVERYWHERE = ("tenants", "embedding_spaces", "collections", "analyst_logins", "api_keys")
+EVERYWHERE = ("tenants", "embedding_spaces", "collections", "analyst_logins", "api_keys", "quarantines")
 """The small tables that every node has in full: policies and functions read them with the rows of a collection."""
 
 FIRST = "learning_states"

@@ -34,6 +34,8 @@ class Kind:
     """Its column of vectors; empty: it has none."""
     of_space: bool = False
     """Whether rows name their embedding space; only rows of the active space are read."""
+    of_tenant: bool = False
+    """Whether rows are about an actor of the tenant; only those of actors with feedback in the collection are read."""
     is_record: bool = False
     """Whether the kind belongs to searches, feedback and models, not to the collection's content."""
 
@@ -51,7 +53,7 @@ KINDS: Mapping[str, Kind] = {
     "feedback": Kind("feedback", ("item_id", "feedback_key"), is_record=True),
     "arm": Kind("arms", ("item_id", "context"), is_record=True),
     "arm_baseline": Kind("arm_baselines", ("item_id", "context"), is_record=True),
-    "quarantine": Kind("quarantines", ("actor",), is_record=True),
+    "quarantine": Kind("quarantines", ("actor",), of_tenant=True, is_record=True),
     "model": Kind("learned_models", ("version",), is_record=True),
     "rewarded_query": Kind("rewarded_queries", ("item_id", "version"), vector="vector", is_record=True),
     "centroid": Kind("cluster_centroids", ("cluster",), vector="centroid", of_space=True, is_record=True),
@@ -77,8 +79,8 @@ _VECTORS = """
 """
 _ROWS = """
     SELECT jsonb_build_object({name},
-        to_jsonb(r) - '{{collection_id,space_id}}'::text[] || {vector})::text, false
-    FROM {table} AS r WHERE r.collection_id = {collection} {of_space} ORDER BY {order}
+        to_jsonb(r) - '{{collection_id,space_id,tenant_id}}'::text[] || {vector})::text, false
+    FROM {table} AS r WHERE {own} ORDER BY {order}
 """
 _FACTS = """
     SELECT to_jsonb(c.created_at) #>> '{}', total.weighed_length
@@ -101,6 +103,7 @@ _STORE = """
     INSERT INTO {table}
     SELECT made.* FROM jsonb_array_elements(%s) AS given (fields)
     CROSS JOIN LATERAL jsonb_populate_record(NULL::{table}, given.fields || %s) AS made
+    {unless}
     RETURNING 1
 """
 _DATE_ITEMS = """
@@ -186,9 +189,8 @@ async def count_rows(
     """The number of the collection's rows of each kind."""
     counts = {}
     for name in names:
-        query = sql.SQL("SELECT count(*) FROM {} AS r WHERE r.collection_id = {} {}").format(
-            sql.Identifier(KINDS[name].table), sql.Literal(collection_id), _of_space(KINDS[name], space_id)
-        )
+        own = _own_rows(KINDS[name], collection_id, space_id)
+        query = sql.SQL("SELECT count(*) FROM {} AS r WHERE {}").format(sql.Identifier(KINDS[name].table), own)
         counts[name] = int(await connection.value(query))
     return counts
 
@@ -225,9 +227,8 @@ async def lines_of(
             name=sql.Literal(name),
             table=sql.Identifier(kind.table),
             vector=vector,
-            of_space=_of_space(kind, space_id),
+            own=_own_rows(kind, collection_id, space_id),
             order=sql.SQL(", ").join(sql.Identifier("r", column) for column in (kind.order or ("collection_id",))),
-            **constants,
         )
     async with connection.cursor(name="exported") as cursor:
         await cursor.execute(query)
@@ -269,8 +270,9 @@ async def store_rows(
                 f"the tenant has recorded search {recorded[1]} already, in collection {recorded[0]!r:.80}; "
                 "import the file for another tenant, or one exported without records (--no-records; records=False)"
             )
-    constants = {"collection_id": collection_id} | ({"space_id": space_id} if kind.of_space else {})
-    query = sql.SQL(_STORE).format(table=sql.Identifier(kind.table))
+    constants = {"collection_id": collection_id, "space_id": space_id, "tenant_id": tenant_id}
+    unless = sql.SQL("ON CONFLICT DO NOTHING" if kind.of_tenant else "")
+    query = sql.SQL(_STORE).format(table=sql.Identifier(kind.table), unless=unless)
     await _execute(connection, name, query, (Jsonb(list(rows)), Jsonb(constants)))
 
 
@@ -293,5 +295,11 @@ async def _execute(
         raise InvalidRequestError(f"the database refuses a row of kind {name!r} of the file: {why}") from error
 
 
-def _of_space(kind: Kind, space_id: int | None) -> sql.Composable:
-    return sql.SQL("AND r.space_id = {}").format(sql.Literal(space_id)) if kind.of_space else sql.SQL("")
+def _own_rows(kind: Kind, collection_id: int, space_id: int | None) -> sql.Composable:
+    collection = sql.Literal(collection_id)
+    if kind.of_tenant:
+        # The tenant's rows are the only ones that a transaction sees.
+        heard = sql.SQL("SELECT f.actor FROM feedback AS f WHERE f.collection_id = {}").format(collection)
+        return sql.SQL("r.actor IN ({})").format(heard)
+    own = sql.SQL("r.collection_id = {}").format(collection)
+    return sql.SQL("{} AND r.space_id = {}").format(own, sql.Literal(space_id)) if kind.of_space else own

@@ -42,7 +42,7 @@ _COUNT = Compiled("""
 _LOST = Compiled("""
     SELECT count(*) FROM (
         SELECT FROM feedback AS f
-        LEFT JOIN quarantines AS q ON q.actor = f.actor AND q.collection_id = f.collection_id
+        LEFT JOIN quarantines AS q ON q.tenant_id = %(tenant_id)s AND q.actor = f.actor
         WHERE f.collection_id = %(collection_id)s AND f.received_at <= %(since)s AND (
             f.superseded_at > %(since)s
             OR (f.superseded_at IS NULL AND f.discounted = 'quarantined' AND q.quarantined_at > %(since)s)
@@ -135,7 +135,7 @@ async def count_received_verdicts(at: CollectionPlace, *, since: datetime | None
 
 async def count_lost_verdicts(at: CollectionPlace, *, since: datetime, most: int) -> int:
     """The number of earlier verdicts that were replaced, withdrawn or quarantined since then; at most ``most``."""
-    return int((await at.read(_LOST, since=since, most=most))[0][0])
+    return int((await at.read(_LOST, tenant_id=at.tenant_id, since=since, most=most))[0][0])
 
 
 async def read_verdicts(at: CollectionPlace, *, until: datetime, most: int = MOST_VERDICTS) -> list[CountedVerdict]:

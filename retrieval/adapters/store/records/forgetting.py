@@ -28,8 +28,7 @@ class Pseudonymised(Serializable):
 # concurrent writers have committed.
 _LOCK = Compiled("SELECT pg_advisory_xact_lock(feedback_lock())")
 
-# A quarantine follows its events. Keys and subjects are hashes of names, which a guess could confirm, so they are mixed
-# with a secret that is not stored.
+# Keys and subjects are hashes of names, which a guess could confirm: they are mixed with a secret that is not stored.
 _REPLACE = Compiled("""
     WITH own AS MATERIALIZED (
         SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s
@@ -40,11 +39,12 @@ _REPLACE = Compiled("""
         UPDATE feedback SET actor = %(pseudonym)s, session = '', subject = md5(subject::text || %(secret)s)::uuid,
             feedback_key = md5(feedback_key::text || %(secret)s)::uuid
         WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s RETURNING 1
-    ), quarantined AS (
-        UPDATE quarantines SET actor = %(pseudonym)s
-        WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s
     )
     SELECT (SELECT count(*) FROM searches), (SELECT count(*) FROM events)
+""")
+# A quarantine follows its events.
+_FOLLOW = Compiled("""
+    UPDATE quarantines SET actor = %(pseudonym)s WHERE tenant_id = %(tenant_id)s AND actor = %(actor)s RETURNING 1
 """)
 
 
@@ -53,8 +53,9 @@ async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym
 
     If the actor sends the same feedback again afterwards, it counts again.
     """
-    replace = _REPLACE.bind(tenant_id=tenant_id, actor=actor, pseudonym=pseudonym, secret=secrets.token_hex())
-    _, [(retrievals, feedback)] = await database.write_each(tenant_id, [_LOCK, replace])
+    names = {"tenant_id": tenant_id, "actor": actor, "pseudonym": pseudonym}
+    replace = _REPLACE.bind(**names, secret=secrets.token_hex())
+    _, [(retrievals, feedback)], _ = await database.write_each(tenant_id, [_LOCK, replace, _FOLLOW.bind(**names)])
     return Pseudonymised(pseudonym=pseudonym, retrievals=retrievals, feedback=feedback)
 
 
