@@ -199,4 +199,5 @@ LANGUAGE sql STABLE AS $$
     GROUP BY impression.retrieval_id
 $$;
 
-GRANT EXECUTE ON FUNCTION off_policy_terms, off_policy_comparison, off_policy_weighing, interleaved_results TO @app@;
+GRANT EXECUTE ON FUNCTION off_policy_terms, off_policy_comparison, off_policy_weighing, interleaved_results
+    TO @app@, @analyst@;

@@ -466,6 +466,34 @@ async def test_an_analyst_sees_one_tenants_figures_and_items(two: tuple[Platform
         assert set(visible) <= set(ids)
 
 
+async def test_an_analyst_estimates_the_tenants_own_searches_alone(
+    two: tuple[Platform, Platform], analyst: Analyst
+) -> None:
+    """What the tenant itself estimates of its searches, and nothing of another tenant's."""
+    estimates = (
+        "SELECT * FROM off_policy_weighing(%(own)s, '-infinity', NULL, 10, {targets})",
+        "SELECT * FROM off_policy_comparison(%(own)s, '-infinity', 0, 10, {targets}) ORDER BY 1, 2",
+        "SELECT * FROM interleaved_results(%(own)s, '-infinity', 'active', 'v1')",
+    )
+    answers = []
+    for of in two:
+        async with of.database.transaction(of.tenant_id) as acting:
+            [(own, retrieval_id, item_id)] = await (
+                await acting.execute("SELECT collection_id, retrieval_id, item_id FROM impressions LIMIT 1")
+            ).fetchall()
+            values = {"own": own, "ids": [retrieval_id] * 2, "items": [item_id] * 2}
+            targets = "'{1,2}', %(ids)s, %(items)s, '{1,0.5}', '{0,0}'"
+            texts = [text.format(targets=targets).encode() for text in estimates]
+            expected = [await (await acting.execute(text, values)).fetchall() for text in texts]
+        seen = [await (await analyst[1].execute(text, values)).fetchall() for text in texts]
+        answers.append((expected, seen))
+    (own_expected, own_seen), (other_expected, other_seen) = answers
+    assert own_seen == own_expected
+    assert own_seen[0][0][0] == other_expected[0][0][0] == 1
+    assert other_seen[0][0][0] == 0
+    assert other_seen[1:] == [[], []]
+
+
 ESCAPES = (
     "SET retrieval.tenant = '{other}'",
     "SELECT set_config('retrieval.tenant', '{other}', false)",
