@@ -57,6 +57,11 @@ def words(text: str) -> list[str]:
     return word_pattern(_SIGNED_WORD, text).findall(text)
 
 
+def question_of(text: str) -> str:
+    """The words of a query without case and punctuation: the same key each time it is asked; empty: it has no text."""
+    return " ".join(words(text)) or text
+
+
 def has_marks(text: str) -> bool:
     """Whether letters of the text are completed by marks: regular expressions take these for the ends of words."""
     return not text.isascii() and _compiled("[{marks}]", 0, is_marked=True).search(text) is not None

@@ -26,7 +26,7 @@ from retrieval.domain.errors import EmbedderRejectedError
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.search.fusion import leg_features_again
 from retrieval.domain.search.profile_parts import Combination, Learned
-from retrieval.domain.words import words as words_of
+from retrieval.domain.words import question_of
 from retrieval.engine.decide import Decider
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
 from retrieval.learning.examples import Event, Examples, Slate, faded, unit
@@ -108,10 +108,9 @@ def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Sear
 
 
 def _question(search: RatedSearch) -> str:
-    """The words of the search without case and punctuation, else its vector: the same key each time it is asked."""
-    words = " ".join(words_of(search.query)) or search.query
+    """The key of what was asked: of its words, else of its vector."""
     vector = None if search.vector is None else blake2b(search.vector.tobytes()).hexdigest()
-    return words or vector or str(search.retrieval_id)
+    return question_of(search.query) or vector or str(search.retrieval_id)
 
 
 async def _vectors(workplace: Workplace, target: JobTarget, searches: _Searches) -> dict[UUID, Vector]:

@@ -19,6 +19,7 @@ from retrieval.domain.search.profile import LegName
 from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of, most_by_words
 from retrieval.domain.serialization import Serializable
 from retrieval.domain.wording import several
+from retrieval.domain.words import question_of
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.conditions import check_condition
@@ -32,7 +33,7 @@ HITS = 10
 """Hits of each query that are compared with the judgements."""
 
 MOST_SEARCHES = 2_000
-"""The number of searches with a verdict, the latest ones, that are repeated."""
+"""The number of searches with a verdict, the latest ones, whose questions are asked again."""
 
 _SUCCESS = 0.5
 """The least mean reward of a relevant item."""
@@ -92,11 +93,12 @@ async def calibrate_by_feedback(
 ) -> CalibrationReport:
     """Fit on the verdicts that recorded searches were given. Raises as ``calibrate`` does.
 
-    An item is relevant to a search if the mean reward of its verdicts, by their weights, is at least a half.
+    Searches with the same words and filter are one query. An item is relevant to it if the mean reward of its verdicts,
+    by their weights, is at least a half.
     """
-    queries, qrels = await _rated_searches(handle)
+    queries, qrels = await _rated_queries(handle)
     hits = await judged_hits(handle, queries, qrels, only_judged=True, progress=progress)
-    return await _report(handle, hits, len(queries), f"{several(len(queries), 'search')} with feedback", apply=apply)
+    return await _report(handle, hits, len(queries), f"{several(len(queries), 'question')} with feedback", apply=apply)
 
 
 async def judged_hits(
@@ -107,13 +109,15 @@ async def judged_hits(
     only_judged: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, list[JudgedHit]]:
-    """The judged hits of the queries, by model, with their evidence."""
+    """The judged hits of the queries, by model, with their evidence; queries with the same words have one number."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
-    for number, query in enumerate(queries):
+    numbers: dict[str, int] = {}
+    for done, query in enumerate(queries, 1):
+        number = numbers.setdefault(question_of(query.text), len(numbers))
         for name, some in (await _hits(handle, query, qrels[query.query_id], only_judged=only_judged)).items():
             hits[name] += [hit._replace(query=number) for hit in some]
         if progress is not None:
-            progress(number + 1, len(queries))
+            progress(done, len(queries))
     return hits
 
 
@@ -140,8 +144,8 @@ async def _hits(
     return hits
 
 
-async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
-    """The latest searches with a verdict, under their own filters, and their grades, 1 or 0.
+async def _rated_queries(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
+    """The queries of the latest searches with a verdict, under their own filters, and their grades, 1 or 0.
 
     A search whose filter was not recorded, or fits the collection no longer, is left out.
     """
@@ -152,8 +156,8 @@ async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], 
         search_id = verdict.retrieval_id
         if search_id is not None and (search_id in verdicts or len(verdicts) < MOST_SEARCHES):
             verdicts.setdefault(search_id, {}).setdefault(verdict.item_id, []).append(verdict)
-    rated_queries: list[JudgedQuery] = []
-    qrels: dict[str, dict[str, int]] = {}
+    rated: dict[tuple[str, str], JudgedQuery] = {}
+    given: dict[str, dict[str, list[CountedVerdict]]] = {}
     async for page in read_rated_searches(place, list(verdicts)):
         for search_ in page:
             if not search_.query or not search_.request["is_whole"]:
@@ -161,10 +165,13 @@ async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], 
             condition = filter_of(search_.condition, search_.request)
             with suppress(InvalidFilterError):
                 check_condition(condition, handle.stored)
-                query_id = str(search_.retrieval_id)
-                rated_queries.append(JudgedQuery(query_id=query_id, text=search_.query, where=condition))
-                qrels[query_id] = {item: _grade(given) for item, given in verdicts[search_.retrieval_id].items()}
-    return rated_queries, qrels
+                query = JudgedQuery(query_id=str(search_.retrieval_id), text=search_.query, where=condition)
+                query = rated.setdefault((question_of(search_.query), repr(condition)), query)
+                of_query = given.setdefault(query.query_id, {})
+                for item, some in verdicts[search_.retrieval_id].items():
+                    of_query.setdefault(item, []).extend(some)
+    qrels = {query_id: {item: _grade(some) for item, some in items.items()} for query_id, items in given.items()}
+    return list(rated.values()), qrels
 
 
 def _grade(verdicts: Sequence[CountedVerdict]) -> int:

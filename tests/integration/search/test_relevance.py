@@ -11,6 +11,7 @@ from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Hit, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.relevance import Calibration
@@ -277,23 +278,23 @@ async def test_words_alone_can_be_calibrated(database_url: str, settings: Settin
 async def test_feedback_fits_a_calibration(platform: Platform) -> None:
     """The items with a verdict in each recorded search count."""
     notes = await calibrated(platform, calibration=None)
-    for words, [item_id] in [*QUESTIONS.items()] * 3:
-        hits = await notes.search(words)
+    for number, (words, [item_id]) in enumerate([*QUESTIONS.items()] * 3):
+        hits = await notes.search(f"{words} {number}")
         assert hits.retrieval_id is not None
         for hit in hits:
             await platform.feedback(hits.retrieval_id, hit.item_id, reward=float(hit.item_id == item_id))
 
     report = await notes.calibrate()
 
-    assert report.calibration.fitted_on.startswith("15 searches with feedback, ")
+    assert report.calibration.fitted_on.startswith("15 questions with feedback, ")
     assert (await notes.search(next(iter(QUESTIONS))))[0].relevance is not None
 
 
 async def test_a_calibration_takes_the_mean_of_several_verdicts(platform: Platform) -> None:
     """One helpful verdict does not make an item relevant that three others found unhelpful, whichever came first."""
     notes = await calibrated(platform, calibration=None)
-    for words in [*QUESTIONS] * 3:
-        hits = await notes.search(words, limit=4)
+    for number, words in enumerate([*QUESTIONS] * 3):
+        hits = await notes.search(f"{words} {number}", limit=4)
         for hit in hits:
             for actor, helpful in (("ann", True), ("bob", False), ("cy", hit.rank == 1), ("dee", hit.rank == 1)):
                 await platform.feedback(hits.retrieval_id, hit.item_id, helpful=helpful, actor=actor)
@@ -310,12 +311,27 @@ async def test_a_calibration_by_feedback_repeats_searches_under_their_filters(pl
     await notes.add(
         {"id": f"{word}-{n}", "text": f"{word} {n}", "n": n} for word in ("disk", "mail") for n in range(150)
     )
-    for _ in range(20):
-        hits = await notes.search("disk", where={"n": {"gte": 148}})
+    for number in range(20):
+        hits = await notes.search(f"disk w{number}", where={"n": {"gte": 148}})
         for hit in hits:
             await platform.feedback(hits.retrieval_id, hit.item_id, helpful=hit.item_id.startswith("disk"))
 
     assert (await notes.calibrate(apply=False)).hits == 80
+
+
+async def test_a_question_that_is_asked_again_is_one_query(platform: Platform) -> None:
+    """Otherwise its verdicts would be in the fit that is measured on them, and weigh more than other questions'."""
+    notes = await calibrated(platform, calibration=None)
+    for number, (words, [item_id]) in enumerate([*QUESTIONS.items()] * 12):
+        hits = await notes.search([words, f"{words.upper()}?"][number % 2])
+        for hit in hits:
+            await platform.feedback(hits.retrieval_id, hit.item_id, reward=float(hit.item_id == item_id))
+
+    with pytest.raises(InvalidRequestError, match="5 questions with feedback: 5 hits are relevant and 20 are not"):
+        await notes.calibrate()
+    judged = {f"{words}{end}": ids for end in ("", "?", "!") for words, ids in QUESTIONS.items()}
+    hits_of = await calibrate.judged_hits(handle_of(notes), *calibrate.judged_of(judged))
+    assert {hit.query for hit in hits_of["both"]} == set(range(5))
 
 
 @pytest.mark.parametrize("judged", [{}, {"database": ["pool"]}, {"apple pie": []}])
