@@ -63,11 +63,17 @@ def parse_metric(name: str) -> Metric:
     # ir-measures reports a bad name by whatever fails first: NameError, AssertionError and more.
     try:
         metric = Metric(spelled, ir_measures.parse_measure(spelled))
-        usable = is_whole(metric.measure.params.get("cutoff", 1), 1) and _can_compute(metric.measure)
+        usable = is_whole(metric.measure.params.get("cutoff", 1), 1)
     except Exception:  # noqa: BLE001
         usable = False
     if not usable:
         raise InvalidRequestError(f"unknown metric {spelled!r}: use names such as {_EXAMPLES}")
+    try:
+        # A package or program that is missing shows only on trying the provider.
+        measure({"q": ["a"]}, {"q": {"a": 1}}, metric)
+    except Exception as error:
+        why = " ".join(str(error).split())
+        raise InvalidRequestError(f"{spelled} cannot be computed here: {why}; use names such as {_EXAMPLES}") from error
     return metric
 
 
@@ -87,26 +93,39 @@ def measure(run: Run, qrels: Qrels, metric: Metric) -> dict[str, float]:
     """The score of each query by the metric; most metrics are in [0, 1], higher is better.
 
     Every query of ``qrels`` counts; one without results scores 0. Queries of the run that are not judged are ignored.
+    Raises ``InvalidRequestError`` for grades that the metric does not take.
     """
+    _check_grades(qrels, metric)
     scores = dict.fromkeys(qrels, 0.0)
-    scored = {key: _scores(items) for key, items in run.items() if items and key in qrels}
-    if scored:
+    asked = [key for key, items in run.items() if items and key in qrels]
+    graded, scored = dict[str, dict[str, int]](), dict[str, dict[str, float]]()
+    for number, key in enumerate(asked):
+        items, grades = run[key], qrels[key]
+        # Some providers take only numbers as ids of queries, and no spaces in those of items.
+        ids = {item_id: str(place) for place, item_id in enumerate([*items, *grades])}
         # pytrec_eval crashes the process on a query whose grades are all below 0.
-        grades = {key: {item_id: max(v, 0) for item_id, v in qrels[key].items()} for key in scored}
-        for result in ir_measures.iter_calc([metric.measure], grades, scored):
-            scores[result.query_id] = float(result.value)
+        graded[str(number)] = {ids[item_id]: max(grade, 0) for item_id, grade in grades.items()}
+        # Strictly falling whole numbers: the library sorts them to exactly this order and meets no tie.
+        scored[str(number)] = {ids[item_id]: float(len(items) - place) for place, item_id in enumerate(items)}
+    if asked:
+        for result in ir_measures.iter_calc([metric.measure], graded, scored):
+            scores[asked[int(result.query_id)]] = float(result.value)
     return scores
 
 
-def _can_compute(measure: ir_measures.Measure) -> bool:
-    """Whether the measure's provider is available; a missing package shows only on trying the provider."""
-    qrels, run = {"q": {"a": 1, "b": 0}}, {"q": {"a": 2.0, "b": 1.0}}
-    return any(True for _ in ir_measures.iter_calc([measure], qrels, run))
+_HIGHEST_GRADE = 4
+"""The highest grade that gdeval takes, the provider of ERR and of nDCG with exponential gains."""
 
 
-def _scores(items: Sequence[str]) -> dict[str, float]:
-    """Strictly falling whole numbers: the library sorts them to exactly this order and meets no tie."""
-    return {item_id: float(len(items) - position) for position, item_id in enumerate(items)}
+def _check_grades(qrels: Qrels, metric: Metric) -> None:
+    if metric.measure.NAME != "ERR" and metric.measure.params.get("dcg") != "exp-log2":
+        return
+    highest = max((grade for grades in qrels.values() for grade in grades.values()), default=0)
+    if highest > _HIGHEST_GRADE:
+        raise InvalidRequestError(
+            f"{metric.name} takes grades up to {_HIGHEST_GRADE}, and the judgements have {highest}: use smaller "
+            "grades, or another metric, such as nDCG@10"
+        )
 
 
 FUSED = "fused"
@@ -187,6 +206,8 @@ async def evaluate(
     no query is judged, and the first error of a search.
     """
     judged_queries = judged(queries, qrels)
+    for metric in metrics:
+        _check_grades(qrels, metric)
     limits = list(dict.fromkeys(metric.limit for metric in metrics))
     rankings = {variant: {limit: dict[str, Sequence[str]]() for limit in limits} for variant in variants}
     seconds = {variant: list[float]() for variant in variants}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -289,6 +290,31 @@ def test_values_are_those_worked_out_by_hand() -> None:
     assert scores("R@2") == pytest.approx({"q1": 1.0, "q2": 0.0})
     assert scores("P@2") == pytest.approx({"q1": 1.0, "q2": 0.0})
     assert scores("AP") == pytest.approx({"q1": 1.0, "q2": 1 / 3})
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval is a program in Perl")
+def test_metrics_of_a_program_that_takes_numbers_as_ids_are_computed(capfd: pytest.CaptureFixture[str]) -> None:
+    """Ids of queries and items may be any text. Grades of 2, 0 and 1, in this order."""
+    run, qrels = {"my query": ["a b", "x", "c"], "q2": ["y"]}, {"my query": {"a b": 2, "c": 1}, "q2": {"z": 1}}
+
+    gains = [(2**grade - 1) / 16 for grade in (2, 1)]
+    err = gains[0] + (1 - gains[0]) * gains[1] / 3
+    ndcg = (3 + 1 / math.log2(4)) / (3 + 1 / math.log2(3))
+    for name, value in (("ERR@10", err), ('nDCG(dcg="exp-log2")@10', ndcg)):
+        scores = measure(run, qrels, parse_metric(name))
+        assert scores == pytest.approx({"my query": value, "q2": 0.0}, abs=1e-5)
+        with pytest.raises(InvalidRequestError, match=r"takes grades up to 4, and the judgements have 5: use smaller"):
+            measure(run, {"q2": {"z": 5}}, parse_metric(name))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_metric_whose_program_is_missing_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It says what to install."""
+    monkeypatch.setattr(ir_measures.providers.registry["gdeval"], "_is_available", False)
+    with pytest.raises(InvalidRequestError, match=r"^ERR@10 cannot be computed here: .*Install perl.*; use names such"):
+        parse_metric("ERR@10")
 
 
 @pytest.mark.parametrize("run", [{}, {"q1": []}, {"unknown": ["a"]}])
