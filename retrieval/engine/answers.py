@@ -17,6 +17,7 @@ from retrieval.domain.records.recorded import RecordedAnswer
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.search_record import ComposedAnswer
 from retrieval.domain.records.slate import ShownItem
+from retrieval.domain.search.profile import Profile
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence
 from retrieval.engine.recorder import is_sampled
 from retrieval.engine.request import MAX_LIMIT, checked_item_ids, checked_query_vector, checked_words
@@ -82,9 +83,7 @@ async def record_answer(
     about_vector = query_vector if about is None else checked_query_vector(about, stored, "about")
     if not handle.is_recorded or not is_sampled(stored.profile.recording, shared.chance):
         return None
-    if about_vector is None and words and (embedder := handle.embedder_of(stored)) is not None:
-        about_vector = embedder.at_hand(words)  # None where the record would have to wait for an embedding
-    cluster, model_version = await _learned_state(handle, stored, about_vector)
+    cluster, model_version = await learned_state(handle, stored, words, about_vector, [stored.profile])
     answer = ComposedAnswer(
         retrieval_id=uuid7(int(shared.wall_clock() * 1000), shared.chance),
         collection_id=stored.collection_id,
@@ -125,14 +124,24 @@ async def _last_state(handle: CollectionHandle) -> StoredCollection:
         return handle.stored
 
 
-async def _learned_state(
-    handle: CollectionHandle, stored: StoredCollection, vector: Vector | None
+async def learned_state(
+    handle: CollectionHandle,
+    stored: StoredCollection,
+    words: str,
+    vector: Vector | None,
+    profiles: Sequence[Profile],
 ) -> tuple[int | None, int]:
-    """The cluster of the vector, and the version of the model in use; None and 0 where they cannot be read."""
+    """The cluster of the vector, else of the words, and the version of the model that one of the profiles uses.
+
+    None and 0 where they cannot be read; None also for words that this process has not embedded.
+    """
     decider = handle.shared.decider
+    if vector is None and words and (embedder := handle.embedder_of(stored)) is not None:
+        vector = embedder.at_hand(words)  # a record does not wait for an embedding
     try:
-        model = await decider.serving(stored, stored.profile.learned)
-        return await decider.cluster(stored, vector), 0 if model is None else model.version
+        models = [await decider.serving(stored, profile.learned) for profile in profiles]
+        version = next((model.version for model in models if model is not None), 0)
+        return await decider.cluster(stored, vector), version
     except DatabaseError as error:
         _log.info("a record of %s has no cluster and no model: %s", handle.name, error)
         return None, 0

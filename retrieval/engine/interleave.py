@@ -20,6 +20,7 @@ from retrieval.domain.search.filters import Filter, Where
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Recording
+from retrieval.engine.answers import learned_state
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import search
 from retrieval.engine.conditions import parsed_filter
@@ -92,8 +93,17 @@ async def interleave(
     unrecorded = replace(result, retrieval_id=None, notes=(*result.notes, NOTHING_TO_COMPARE))
     if not handle.is_recorded:
         return unrecorded
-    columns = {"collection_id": place.collection_id, "retrieval_id": retrieval_id, "seed": seed}
-    columns |= context_columns(context)
+    cluster, model_version = await learned_state(
+        handle, handle.stored, request.query, request.vector, [first_profile, second_profile]
+    )
+    columns = {
+        "collection_id": place.collection_id,
+        "retrieval_id": retrieval_id,
+        "seed": seed,
+        "cluster": cluster,
+        "model_version": model_version,
+        **context_columns(context),
+    }
     record = _record(result, request, (first_name, second_name), drafted, columns)
     try:
         await store_recordings(place.database, place.tenant_id, [encoded(record)], {})

@@ -8,10 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from retrieval import Collection, Context, Platform, Profile
+from retrieval import Collection, Context, Feedback, Platform, Profile
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.domain.errors import DatabaseError, InvalidLimitError, InvalidRequestError
 from retrieval.domain.records.recorded import RecordedSearch
+from retrieval.domain.search.profile_parts import Learned
 from retrieval.engine.interleave import NOTHING_TO_COMPARE
 from retrieval.services.compare import compare_interleaved
 
@@ -103,6 +104,31 @@ async def test_an_interleaved_search_can_be_replayed(platform: Platform, collect
     assert not replay.is_reproduced
     assert any("team_draft/1" in change for change in replay.changes)
     assert not any("did not run then" in change for change in replay.changes), "every leg of the two profiles ran"
+
+
+async def test_the_record_names_the_model_and_the_questions_cluster(platform: Platform, collection: Collection) -> None:
+    """The version that ranked the hits of one profile; a verdict then counts for the cluster too."""
+    learned = Profile(legs={"lexical": 1.0, "dense": 1.0}, learned=Learned(trusted_from=10))
+    await collection.set_profile(learned)
+    await collection.add([{"_id": f"n{n}", "text": f"green pear {n}"} for n in range(20)])
+    await platform.feedback_each([Feedback(collection="docs", item_id=f"i{n}", helpful=n > 5) for n in range(10)])
+    assert (await collection.learn())["clusters"]
+    assert (await collection.refresh()).model_version == 1
+
+    hits = await collection.interleave("red tree", profiles={"now": PROFILES["words"], "then": learned}, limit=4)
+
+    ordinary = await collection.search("red tree")
+    await platform.recorded()
+    assert hits.retrieval_id is not None
+    search, alone = [await record_of(platform, found.retrieval_id) for found in (hits, ordinary)]
+    assert (search.model_version, search.cluster) == (alone.model_version, alone.cluster)
+    assert (search.model_version, search.cluster is None) == (1, False)
+    assert (await platform.retrieval(hits.retrieval_id)).model_version == 1
+    assert not any("model" in change for change in (await platform.replay(hits.retrieval_id)).changes)
+    await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        found = await connection.execute("SELECT contexts FROM feedback WHERE retrieval_id = %s", (hits.retrieval_id,))
+        assert await found.fetchall() == [(["", f"cluster={search.cluster}"],)]
 
 
 async def test_a_search_whose_record_fails_still_answers(
