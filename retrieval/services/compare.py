@@ -46,10 +46,11 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
         version = collection.profile_version
         return NamedProfile(name=f"profile {version}", profile=collection.profile, version=version)
     if name.isdecimal():
-        version, place = int(name), CollectionPlace(database, tenant_id, collection.collection_id)
-        stored = await stored_profile(place, version) if version <= MAX_VERSION else None
+        place = CollectionPlace(database, tenant_id, collection.collection_id)
+        version = int(name) if len(name) <= len(str(MAX_VERSION)) else 0  # int() refuses thousands of digits
+        stored = await stored_profile(place, version) if 0 < version <= MAX_VERSION else None
         if stored is None:
-            raise unknown_profile(collection.name, version)
+            raise unknown_profile(collection.name, version or name)
         return NamedProfile(name=f"profile {version}", profile=stored.profile, version=version)
     return NamedProfile(name=Path(name).name, profile=profile_in_file(name))
 
