@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -227,7 +227,8 @@ async def compare_interleaved(
     place = CollectionPlace(database, tenant_id, collection.collection_id)
     results = await store.interleaved_results(place, names=names, since=since)
     if not results:
-        raise InvalidRequestError(f"no search since {since:%Y-%m-%d} interleaved {first!r:.80} and {second!r:.80}")
+        pairs = await store.interleaved_pairs(place, since=since, most=_PAIRS_NAMED)
+        raise _never_interleaved(names, since, pairs)
     outcome = preference((ours, theirs) for ours, theirs in results if ours is not None and theirs is not None)
     return InterleavedComparison(
         collection=collection.name,
@@ -237,4 +238,22 @@ async def compare_interleaved(
         searches=len(results),
         preference=outcome,
         verdict=by_preference(names, outcome),
+    )
+
+
+_PAIRS_NAMED = 3
+
+
+def _never_interleaved(
+    names: tuple[str, str], since: datetime, pairs: Sequence[tuple[str, str]]
+) -> InvalidRequestError:
+    if not pairs:
+        return InvalidRequestError(
+            f"no search since {since:%Y-%m-%d} was interleaved; interleave searches first (collection.interleave), or "
+            "look further back (--since)"
+        )
+    asked, *others = (" and ".join(f"{name!r:.80}" for name in pair) for pair in (names, *pairs))
+    return InvalidRequestError(
+        f"no search since {since:%Y-%m-%d} interleaved {asked}; the latest interleaved {', or '.join(others)}: name "
+        "both profiles of a pair (--profile, --against)"
     )

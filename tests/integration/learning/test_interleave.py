@@ -92,8 +92,22 @@ async def test_the_winner_is_named_in_either_order(platform: Platform, collectio
     assert (turned.searches, turned.preference.first, turned.preference.second) == (10, 8, 0)
     assert straight.verdict.better == turned.verdict.better == "meaning"
     assert straight.verdict.text.startswith("meaning is better than words: 8 searches against 0, 0 even")
-    with pytest.raises(InvalidRequestError, match="'words' and 'others'"):
-        await compared("words", "others")
+    with pytest.raises(InvalidRequestError) as refused:
+        await compared("words", "active")
+    assert str(refused.value) == (
+        f"no search since {SINCE:%Y-%m-%d} interleaved 'words' and 'active'; the latest interleaved 'meaning' and "
+        "'words': name both profiles of a pair (--profile, --against)"
+    )
+
+
+async def test_without_interleaved_searches_the_refusal_says_what_to_do(
+    platform: Platform, collection: Collection
+) -> None:
+    """A recorded search of one profile is none."""
+    await collection.search("red tree")
+    stored = await collection.refresh()
+    with pytest.raises(InvalidRequestError, match=r"was interleaved; interleave searches first .*--since"):
+        await compare_interleaved(platform.database, platform.tenant_id, stored, "words", "active", since=SINCE)
 
 
 async def test_an_interleaved_search_can_be_replayed(platform: Platform, collection: Collection) -> None:

@@ -114,3 +114,18 @@ async def interleaved_results(
     """The rewards of the two profiles' hits in each search that interleaved them; both None without a verdict."""
     first, second = names
     return [(row[0], row[1]) for row in await at.read(_RESULTS, since=since, first=first, second=second)]
+
+
+_PAIRS = Compiled("""
+    SELECT least(r.request->'interleaved'->>'a', r.request->'interleaved'->>'b'),
+        greatest(r.request->'interleaved'->>'a', r.request->'interleaved'->>'b')
+    FROM retrievals AS r
+    WHERE r.collection_id = %(collection_id)s AND r.retrieved_at >= %(since)s
+        AND r.request->'interleaved' IS NOT NULL
+    GROUP BY 1, 2 ORDER BY max(r.retrieved_at) DESC LIMIT %(most)s
+""")
+
+
+async def interleaved_pairs(at: CollectionPlace, *, since: datetime, most: int) -> list[tuple[str, str]]:
+    """The names of the profiles that searches since then interleaved, the latest first."""
+    return [(row[0], row[1]) for row in await at.read(_PAIRS, since=since, most=most)]
