@@ -35,6 +35,7 @@ from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.items.item import Became, Item, text_hash
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.serialization import Serializable
+from retrieval.domain.wording import several
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +97,16 @@ class AddReport(Serializable):
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
             settled=later(self.settled, other.settled),
             token=other.token or self.token,
+        )
+
+    def notes_on_waiting(self) -> tuple[str, ...]:
+        """A note on the items that were left out after the embedder had refused one after another."""
+        waiting = self.pending - self.refused
+        if not (self.stopped and self.refused and waiting):
+            return ()
+        wait = "1 more item waits for its" if waiting == 1 else f"{waiting:,} more items wait for their"
+        return (
+            f"{wait} vector: the embedder was not called again after it had refused {several(self.refused, 'item')}",
         )
 
 

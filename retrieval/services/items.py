@@ -194,8 +194,8 @@ async def writer_of(handle: CollectionHandle) -> Writer:
 
 
 async def finished(handle: CollectionHandle, written: AddReport) -> AddReport:
-    """The notes about indexes after a write, and its token where searches read from replicas."""
-    notes = await keep_indexed(handle, written)
+    """The notes at the end of a write, and its token where searches read from replicas."""
+    notes = written.notes_on_waiting() + await keep_indexed(handle, written)
     token = None if handle.database.replicas is None else await token_of(handle.database)
     return AddReport(notes=notes, token=token)
 

@@ -229,6 +229,23 @@ async def test_the_same_call_again_embeds_what_the_first_could_not(database_url:
         assert (await collection.info()).pending == 0
 
 
+@pytest.mark.parametrize("size", [500, 10])
+async def test_the_notes_count_the_refused_items_and_those_that_wait(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """However many parts the items are stored in: the embedder is not asked for the items after the fifth."""
+    monkeypatch.setattr(add, "BATCH_ITEMS", size)
+    async with connect(database_url, settings=settings, embedder=RefusingEmbedder(64)) as platform:
+        collection = await platform.collection("docs")
+        report = await collection.add([{"_id": str(number), "text": f"word{number}"} for number in range(61)])
+    assert (report.added, report.pending) == (61, 61)
+    refusal, waiting = report.notes
+    assert refusal.startswith("5 items, such as '0', are not embedded: ")
+    assert waiting == (
+        "56 more items wait for their vector: the embedder was not called again after it had refused 5 items"
+    )
+
+
 async def test_an_embedder_that_has_stopped_is_not_asked_for_the_other_parts(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
