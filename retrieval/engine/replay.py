@@ -99,10 +99,12 @@ def statistics_moved(
 ) -> tuple[str, ...]:
     """The recorded statistics that differ from those of today's valid feedback as of the recorded time.
 
-    ``arms``: the arms of ``items_with_arms`` in the buckets of the search by item id, as of the time of the statistics.
+    Removed items are left out, because their cluster and age are no longer known. ``arms``: the arms of
+    ``items_with_arms`` in the buckets of the search by item id, as of the time of the statistics.
     """
     signals = recorded.pool_signals
-    positions = {item_id: recorded.pool_items.index(item_id) for item_id in items_with_arms(recorded)}
+    stored = [item_id for item_id in items_with_arms(recorded) if arms[item_id].created_at is not None]
+    positions = {item_id: recorded.pool_items.index(item_id) for item_id in stored}
     recounts = _recounts(recorded, positions, arms)
     counts = [_change("uses", len(recounts), len(positions), recounts[0])] if recounts else []
     if "learned" not in signals or not positions:

@@ -164,6 +164,21 @@ async def test_a_learned_ranking_is_replayed(platform: Platform, combination: Co
         assert "quarantined" in changes[0]
 
 
+async def test_a_removed_item_is_not_said_to_have_lost_verdicts(platform: Platform) -> None:
+    """Its cluster is gone, and with it a part of its learned reward; the verdicts on it are still there."""
+    collection = await _learning_collection(platform, Combination.SUM)
+    assert (await collection.learn())["clusters"]
+    result = await collection.search("common word4", limit=5, context=Context(domain="shop"))
+    await platform.recorded()
+    assert result.retrieval_id is not None
+    await collection.delete([hit.item_id for hit in result])
+
+    replay = await platform.replay(result.retrieval_id)
+
+    assert not any("candidates" in change for change in replay.changes)
+    assert all(one.why == ("the item was removed",) for one in replay.differences if one.rank_now is None)
+
+
 async def _check_another_profile(platform: Platform, collection: Collection) -> None:
     """The profile under another name would have drawn what the last search drew."""
     stored, tenant = await collection.refresh(), platform.tenant_id
