@@ -250,7 +250,7 @@ async def test_explored_hits_are_marked_in_the_replay(platform: Platform) -> Non
 
 
 async def test_a_further_page_keeps_what_the_first_explored(platform: Platform) -> None:
-    """It explores nothing, records the hits of both pages in their order, and is replayed."""
+    """It explores nothing, records the hits of both pages, those of the first by score, and is replayed."""
     collection = await _fill(platform)
     profile = replace(SUM, exploration=Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, floor=1.0))
     first = await collection.search("common", profile=profile, limit=4, after="")
@@ -259,9 +259,10 @@ async def test_a_further_page_keeps_what_the_first_explored(platform: Platform) 
     assert second.retrieval_id is not None
     await platform.recorded()
     recorded = await platform.retrieval(second.retrieval_id)
-    assert [(hit.item_id, hit.rank) for hit in recorded.impressions] == [
-        (hit.item_id, hit.rank) for hit in sorted(first, key=lambda hit: (-hit.score, hit.item_id)) + list(second)
+    assert [hit.item_id for hit in recorded.impressions] == [
+        hit.item_id for hit in [*sorted(first, key=lambda hit: (-hit.score, hit.item_id)), *second]
     ]
+    assert [hit.rank for hit in second] == [hit.rank for hit in recorded.impressions[4:]] == [5, 6, 7, 8]
     assert (await platform.replay(second.retrieval_id)).why_not == ()
 
 
