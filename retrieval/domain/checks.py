@@ -238,6 +238,7 @@ _RULE = f"(?:{_FLAGS})|([{_REFUSED}{_REFUSED_BEYOND}]|(?<={_UNSEEN}){_SELECTOR})
 _COLOURS = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 _BREAK = re.compile(f"[{_BREAKS}]+")
 _NOT_PRINTED = f"[{_REFUSED}{_REFUSED_BEYOND}\u2028\u2029]|(?<={_UNSEEN}){_SELECTOR}"
+_NOT_PLAIN = rf"{_NOT_PRINTED}|[^\S ]"
 _NAME = re.compile(r"[\w.:/@+#-]{1,64}")
 
 _SEPARATORS = frozenset("\x0b\x0c\x1c\x1d\x1e\x1f\x85")
@@ -302,9 +303,8 @@ def quoted(text: str, most: int | None = None) -> str:
 
 
 def named(text: str) -> str:
-    """A key, a tag or a name: bare where it is one word of at most 64 letters, digits and ``_.:/@+#-``; else quoted."""
-    line = shown_line(text)
-    return line if _NAME.fullmatch(line) else quoted(line)
+    """A key, tag or name, exactly: one word of at most 64 letters, digits and ``_.:/@+#-`` bare, else ``json_line``."""
+    return text if _NAME.fullmatch(text) else json_line(text)
 
 
 def quoted_block(text: str) -> str:
@@ -315,6 +315,12 @@ def quoted_block(text: str) -> str:
 def escaped_json(text: str) -> str:
     r"""The same JSON, with escapes such as ``\u202e`` for characters that would steer a terminal or hide."""
     return re.sub(_NOT_PRINTED, lambda match: json.dumps(match[0])[1:-1], text)
+
+
+def json_line(value: object) -> str:
+    """The JSON value on one line, exactly: with escapes too for spaces that look like others, or like none."""
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub(_NOT_PLAIN, lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def provenance(added_by: str | None, uses: int, successes: int) -> str:

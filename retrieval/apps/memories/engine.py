@@ -144,7 +144,7 @@ def _block(number: int, memory: RelevantMemory, standing: Standing | None, conte
     times = "once" if memory.accesses == 1 else f"{memory.accesses} times"
     return "\n".join(
         [
-            f"### Memory {number} ({checks.named(checks.shown_line(memory.interaction_type, _TYPE_CHARACTERS))})",
+            f"### Memory {number} ({checks.named(shortened(memory.interaction_type, _TYPE_CHARACTERS))})",
             f"**Created**: {created}",
             f"**Relevance**: {memory.computed_relevance_score:.2f}",
             checks.quoted_block(f"**Summary**: {summary}"),
@@ -282,13 +282,13 @@ class RetrievalEngine:
         where = requests.conditions(project_id, (), None, None)
         held = [count.value for count in await (await self._open()).value_counts("kind", where=where)]
         if not held:
-            project = checks.named(checks.shown_line(project_id, _TYPE_CHARACTERS))
+            project = checks.named(shortened(project_id, _TYPE_CHARACTERS))
             return f"The project {project} has no memories. If it should have some, check its name."
         if not types or not set(held).isdisjoint(types):
             return ""
         more = " and others" if len(held) > _TYPES_NAMED else ""
-        there = ", ".join(checks.named(checks.shown_line(name, _TYPE_CHARACTERS)) for name in held[:_TYPES_NAMED])
-        named_types = ", ".join(checks.named(checks.shown_line(name, _TYPE_CHARACTERS)) for name in types)
+        there = ", ".join(checks.named(shortened(name, _TYPE_CHARACTERS)) for name in held[:_TYPES_NAMED])
+        named_types = ", ".join(checks.named(shortened(name, _TYPE_CHARACTERS)) for name in types)
         return f"Nothing is remembered of the types: {named_types}. There are memories of the types: {there}{more}."
 
     async def _get_candidate_memories(

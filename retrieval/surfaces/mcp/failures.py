@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from retrieval.domain import errors
-from retrieval.domain.checks import choices_hint, refusal_of, shown_line
+from retrieval.domain.checks import choices_hint, clean_text, refusal_of
 
 _UNREACHABLE = (
     "the database cannot be reached. Try again in a moment: the server reconnects by itself. If it lasts, let the "
@@ -60,7 +60,7 @@ def failure_line(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         return wrong_arguments(error)
     if is_the_callers(error):
-        return shown_line(_message(error))
+        return clean_text(_message(error), is_line=True)
     if isinstance(error, errors.RetrievalError):
         return next((line for kind, line in _ON_THE_SERVER if isinstance(error, kind)), UNEXPECTED)
     return UNEXPECTED
@@ -79,7 +79,7 @@ def wrong_arguments(error: ValidationError) -> str:
     refusals = dict.fromkeys(
         f"{_argument(refusal['loc'])}: {_lowered(refusal_of(refusal))}" for refusal in error.errors()
     )
-    return f"wrong arguments: {shown_line('; '.join(refusals))}"
+    return f"wrong arguments: {clean_text('; '.join(refusals), is_line=True)}"
 
 
 def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from mcp_types import CallToolResult
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import STORED_NOTE, is_whole, named, quoted, shown_block, shown_line, shown_value
+from retrieval.domain.checks import STORED_NOTE, is_whole, json_line, named, quoted, shown_block
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 from retrieval.domain.learning.context import Context as Situation
@@ -312,7 +312,7 @@ class ItemTools:
         result = AddedItemsAnswer.of(report)
         waiting = f"; {result.pending} for now found only by words" if result.pending else ""
         text = f"{result.added} added, {result.changed} changed, {result.unchanged} unchanged{waiting}."
-        return answer("\n".join([text, *(f"Note: {note}" for note in result.notes)]), result)
+        return answer("\n".join([text, *values.note_lines(result.notes)]), result)
 
     async def rate_hit(
         self,
@@ -369,24 +369,23 @@ def _hit_answer(hit: Hit) -> HitAnswer:
         snippet=shown_block(hit.snippet.text) if hit.snippet else "",
         score=round(hit.score, 5),
         relevance=None if hit.relevance is None else round(hit.relevance, 3),
-        metadata={shown_line(name): _short(value) for name, value in hit.attributes.items()},
+        metadata={name: _short(value) for name, value in hit.attributes.items()},
     )
 
 
 def _short(value: Any) -> Any:
-    shown = shown_value(value)
-    long = len(json.dumps(shown, ensure_ascii=False))
-    return shown if long <= LONGEST_VALUE else f"… ({long:,} characters; get_items gives it)"
+    long = len(json.dumps(value, ensure_ascii=False))
+    return value if long <= LONGEST_VALUE else f"… ({long:,} characters; get_items gives it)"
 
 
 def _found_text(collection: str, hits: FoundAnswer) -> str:
     parts = [STORED_NOTE, *map(_hit_text, hits.hits)] if hits.hits else ["Nothing was found."]
-    parts += [f"Note: {note}" for note in hits.notes]
+    parts += values.note_lines(hits.notes)
     for name, counts in hits.facets.items():
         counted = ", ".join(f"{named(value)} ({n})" for value, n in counts.items())
         parts.append(f"{named(name)}: {counted or 'no item has a value'}")
     if hits.hits:
-        ids = f"get_items({quoted(collection)}, [id, ...]) gives whole texts"
+        ids = f"get_items({json_line(collection)}, [id, ...]) gives whole texts"
         parts.append(ids if hits.next is None else f"{ids}; after={hits.next} gives the next hits")
     if hits.retrieval_id is not None:
         parts.append(f"retrieval_id: {hits.retrieval_id}")
@@ -401,7 +400,7 @@ def _hit_text(hit: HitAnswer) -> str:
 def _about_text(found: HitAnswer | ItemAnswer) -> str:
     parts = [f"kind: {named(found.kind)}"] if found.kind else []
     parts += [f"tags: {', '.join(map(named, found.tags))}"] if found.tags else []
-    parts += [f"{named(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in found.metadata.items()]
+    parts += [f"{named(name)}: {json_line(value)}" for name, value in found.metadata.items()]
     parts += [f"occurred_at: {found.occurred_at}"] if found.occurred_at else []
     return " · ".join(parts)
 
@@ -409,8 +408,7 @@ def _about_text(found: HitAnswer | ItemAnswer) -> str:
 def _item_answer(item: Item, start: int, characters: int) -> ItemAnswer:
     whole = shown_block(item.body)
     text, rest = values.part_of(whole, start, characters)
-    metadata = shown_value(item.metadata)
-    return ItemAnswer.of(item, text=text, start=start, characters=len(whole), next_start=rest, metadata=metadata)
+    return ItemAnswer.of(item, text=text, start=start, characters=len(whole), next_start=rest)
 
 
 def _item_text(item: ItemAnswer) -> str:

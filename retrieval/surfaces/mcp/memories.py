@@ -300,4 +300,4 @@ def _stored_text(stored: StoredAnswer) -> str:
     if stored.duplicates:
         near = ", ".join(f"[{named(duplicate.id)}] ({duplicate.similarity:.2f})" for duplicate in stored.duplicates)
         parts.append(f"These say nearly the same: {near}.")
-    return "\n".join([*parts, *(f"Note: {note}" for note in stored.notes)])
+    return "\n".join([*parts, *values.note_lines(stored.notes)])

@@ -168,6 +168,30 @@ async def test_items_are_added_all_or_none_and_found_at_once(server: str) -> Non
             assert f"use {tool}" in await tool_error(client, "add_items", collection=collection, items=[new])
 
 
+async def test_what_an_answer_names_can_be_given_back(server: str, url: str) -> None:
+    """The names of a collection, an item, a tag and an attribute with spaces of all kinds, by structure and by text."""
+    name, key, tag = "my  notes", "Shot  10.00\u202fAM\u00a0.md", "a  b"
+    async with tenant_of(url, TENANT) as platform:
+        await (await platform.collection(name)).add([{"id": key, "text": "A printer", "tags": [tag], "k  v": "x  y"}])
+    async with Client(server) as client:
+        listed = await tool_answer(client, "list_collections")
+        assert f'"{name}": 1 items' in listed.text
+        [collection] = [each["name"] for each in listed.value["collections"] if "notes" in each["name"]]
+        ask = {"collection": collection, "query": "printer"}
+        found = await tool_answer(client, "search_collection", **ask, facets=["tags", "k  v"])
+        [hit] = found.value["hits"]
+        assert (hit["id"], hit["tags"], hit["metadata"]) == (key, [tag], {"k  v": "x  y"})
+        assert found.value["facets"] == {"tags": {tag: 1}, "k  v": {"x  y": 1}}
+        copied = json.loads(found.text.partition("**[")[2].partition("]**")[0])
+        for item_id in (hit["id"], copied):
+            items = await tool_answer(client, "get_items", collection=collection, item_ids=[item_id])
+            assert [item["id"] for item in items.value["items"]] == [key]
+        rated = {"retrieval_id": found.value["retrieval_id"], "item_id": copied}
+        assert (await tool_answer(client, "rate_hit", **rated, was_helpful=True)).value["counts"] is True
+        again = await tool_answer(client, "search_collection", **ask, where={"tags": hit["tags"]})
+        assert [hit["id"] for hit in again.value["hits"]] == [key]
+
+
 async def test_the_last_verdict_on_a_hit_counts(server: str, url: str) -> None:
     """Also one that was given before, and taken back; on an item that was not shown none counts, however often."""
     async with Client(server) as client:

@@ -31,6 +31,8 @@ from retrieval.domain.checks import (
     clean_text,
     clean_value,
     escaped_json,
+    is_unicode,
+    json_line,
     json_of,
     named,
     nesting_fault,
@@ -142,7 +144,22 @@ def test_no_text_ends_its_quotation(text: str) -> None:
         line.rstrip() for line in shown_block(text).split("\n")
     ]
     assert text_fault(quoted_block(text)) is None
-    assert named(text) == shown_line(text) or json.loads(named(text)) == shown_line(text)
+
+
+@given(HOSTILE)
+def test_a_name_is_read_back_as_it_was_shown(text: str) -> None:
+    """Bare or as a JSON string on one line, in which nothing looks like something else."""
+    assert text_fault(named(text), is_line=True) is None
+    assert len(named(text).splitlines()) == 1
+    if is_unicode(text):
+        assert named(text) == text or json.loads(named(text)) == text
+
+
+def test_spaces_in_a_name_are_seen() -> None:
+    """A model that copies a narrow or a protected space as a usual one would name another item."""
+    name = " My  Doc 10.00\u202fAM\u00a0\u3000"
+    assert named(name) == r'" My  Doc 10.00\u202fAM\u00a0\u3000"'
+    assert json_line({name: ["a\u2028b\n"]}) == r'{" My  Doc 10.00\u202fAM\u00a0\u3000": ["a\u2028b\n"]}'
 
 
 def test_a_word_is_named_as_it_is() -> None:

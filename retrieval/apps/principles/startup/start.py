@@ -65,7 +65,7 @@ class SessionStart:
         """Plain JSON values."""
         context = self.surroundings
         return {
-            "session_id": shown_line(self.session),
+            "session_id": clean_text(self.session),
             "context": {
                 "recent_commits": clean_value(context.recent_commits),
                 "changed_files": clean_value(context.changed_files),
@@ -75,7 +75,7 @@ class SessionStart:
             },
             "principles": [_plain(principle, self.tags) for principle in self.principles],
             "explored": [
-                shown_line(principle.principle.id) for principle in self.principles if principle.is_exploratory
+                clean_text(principle.principle.id) for principle in self.principles if principle.is_exploratory
             ],
         }
 
@@ -109,11 +109,11 @@ def composed_answer(
 def _plain(choice: FoundPrinciple, tags: Sequence[str]) -> dict[str, Any]:
     principle = choice.principle
     return {
-        "id": shown_line(principle.id),
+        "id": clean_text(principle.id),
         "title": shown_line(principle.title, _LONGEST_LINE),
         "summary": _first_line(principle.body),
-        "tags": [shown_line(tag) for tag in principle.tags],
-        "matching_tags": [shown_line(tag) for tag in _matching(choice, tags)],
+        "tags": clean_value(principle.tags),
+        "matching_tags": clean_value(_matching(choice, tags)),
         "added_by": shown_line(principle.added_by),
         "score": choice.score,
         "principle_score": principle.score,

@@ -45,6 +45,8 @@ def test_an_error_of_the_caller_is_explained_in_full() -> None:
     assert is_the_callers(error)
     assert is_the_callers(errors.VersionConflictError("it was changed", item_id="p9"))
     assert failure_line(error) == "there is no principle 'p9'; search for it first"
+    hint = "there is no collection 'a'; did you mean 'a  b'?"
+    assert failure_line(errors.UnknownCollectionError(hint)) == hint
 
 
 def test_an_advice_is_worded_for_an_agent() -> None:
