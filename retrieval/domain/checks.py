@@ -58,7 +58,10 @@ _OURS: Mapping[str, tuple[str, ...]] = {
 
 
 def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = False) -> str:
-    """The names that could have been meant, at most 20: ``did you mean 'limit'? There are: query, limit``."""
+    """The names that could have been meant, at most 20: ``did you mean 'limit'? There are: query, limit``.
+
+    ``are_quoted``: for names that users and agents chose, which could pass for words of the message.
+    """
     known = list(map(str, names))
     if not known:
         return "there are none"

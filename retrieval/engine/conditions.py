@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.domain.checks import shortened
 from retrieval.domain.errors import IncomparableValueError, InvalidFilterError, UnknownFieldError
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.search import filters
@@ -103,7 +104,7 @@ def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]],
         else:
             near = difflib.get_close_matches(name, [*names[:_MOST_COMPARED], *filters.FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
-        known = _name_list(sorted(filters.FIELDS) + names)
+        known = _name_list([*sorted(filters.FIELDS), *map(repr, map(shortened, names))])
         raise _of_field(name, UnknownFieldError(f"no item has a field {name!r:.80}{hint} {known}"))
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import is_number, parse_value
+from retrieval.domain.checks import is_number, json_line, named, parse_value
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import COUNTED_FIELDS
 from retrieval.domain.search import filters
@@ -85,8 +85,7 @@ def _contradiction(part: Filter) -> str | None:
     """The reason why no item of any collection can pass the part; None if an item could."""
     match part:
         case OneOf(field, ()):
-            name = filters.field_name(field)
-            return f"{name} is to be one of an empty list; give at least one value, or leave it out"
+            return f"{_name(field)} is to be one of an empty list; give at least one value, or leave it out"
         case Or(()):
             return '"or" has an empty list, which no item passes; give at least one filter, or leave it out'
         case Not(And(())):
@@ -124,8 +123,15 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
 
 
 def _shown(values: Sequence[str], kinds: Sequence[str]) -> str:
-    quoted = (json.dumps(value, ensure_ascii=False) if "string" in kinds else value for value in values)
-    return ", ".join(_short(value) for value in quoted)
+    """The values, cut; those that are not numbers and truth values in quotation marks, which nothing in them ends."""
+    bare = "string" not in kinds
+    return ", ".join(
+        value if bare and not isinstance(parse_value(value), str) else json_line(_short(value)) for value in values
+    )
+
+
+def _name(field: Field) -> str:
+    return named(_short(filters.field_name(field)))
 
 
 def _describe(part: Filter) -> str:
@@ -133,10 +139,10 @@ def _describe(part: Filter) -> str:
     match part:
         case OneOf(field, values):
             shown = " or ".join(json.dumps(value, ensure_ascii=False, default=str) for value in values[:_SHOWN])
-            return _short(f"{filters.field_name(field)} = {shown}")
+            return _short(f"{_name(field)} = {shown}")
         case Compare(field, operator, value):
             sign = {"gt": ">", "gte": "≥", "lt": "<", "lte": "≤"}[operator]
-            return _short(f"{filters.field_name(field)} {sign} {json.dumps(value, ensure_ascii=False, default=str)}")
+            return _short(f"{_name(field)} {sign} {json.dumps(value, ensure_ascii=False, default=str)}")
         case Contains(text):
             return _short(f"the words {json.dumps(text, ensure_ascii=False)}")
         case Not(Contains(text)):

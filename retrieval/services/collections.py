@@ -35,7 +35,9 @@ async def find(database: Database, tenant_id: int, name: str) -> StoredCollectio
     if stored is not None:
         return stored
     known = [collection.name for collection in await store.all_collections(database, tenant_id)]
-    unknown = UnknownCollectionError(f"there is no collection {shortened(name)!r}; {choices_hint(name, known)}")
+    unknown = UnknownCollectionError(
+        f"there is no collection {shortened(name)!r}; {choices_hint(name, known, are_quoted=True)}"
+    )
     raise unknown.advising(Advice.MAKE_COLLECTION, name=name, file="FILE")
 
 

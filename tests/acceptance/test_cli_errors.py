@@ -25,11 +25,11 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("search", "nothing", "disk"), "there is no collection 'nothing'; there are: notes"),
-        (("feedback", "-c", "nothing", "1", "--helpful"), "there is no collection 'nothing'; there are: notes"),
-        (("collections", "remove", "nothing", "--yes"), "there is no collection 'nothing'; there are: notes"),
-        (("replay", UNKNOWN, "-c", "nothing"), "there is no collection 'nothing'; there are: notes"),
-        (("tickets", "search", "x", "--collection", "nothing"), "there is no collection 'nothing'; there are: notes"),
+        (("search", "nothing", "disk"), "there is no collection 'nothing'; there are: 'notes'"),
+        (("feedback", "-c", "nothing", "1", "--helpful"), "there is no collection 'nothing'; there are: 'notes'"),
+        (("collections", "remove", "nothing", "--yes"), "there is no collection 'nothing'; there are: 'notes'"),
+        (("replay", UNKNOWN, "-c", "nothing"), "there is no collection 'nothing'; there are: 'notes'"),
+        (("tickets", "search", "x", "--collection", "nothing"), "there is no collection 'nothing'; there are: 'notes'"),
         (("feedback", "-c", "notes", "1"), "--helpful, --not-helpful, --reward R"),
         (("search", "notes", ""), "the query is empty"),
         (("search", "notes", "disk", "--limit", "0"), "limit is 0; it must be a whole number from 1 to 1,000"),

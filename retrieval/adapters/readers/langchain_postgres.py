@@ -167,7 +167,7 @@ async def _of_collection(connection: AsyncConnection[TupleRow], store: LangChain
     statement = sql.SQL("SELECT name, uuid::text FROM {}.{} ORDER BY name").format(schema, sql.Identifier(COLLECTIONS))
     names: dict[str, str] = dict(await (await connection.execute(statement)).fetchall())
     if store.name not in names:
-        there = choices_hint(store.name, names)
+        there = choices_hint(store.name, names, are_quoted=True)
         raise NotFoundError(f"PGVector has no collection {shortened(store.name)!r}; {there}")
     # Before release 0.0.7 the key was a separate number, and the caller's id could be missing.
     is_former = "id" not in columns

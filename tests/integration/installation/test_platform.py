@@ -29,7 +29,7 @@ async def test_opening_to_read_changes_nothing(database_url: str, settings: Sett
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
         assert (await (await platform.collection("docs", create=False)).info()).space is None
         assert (await (await platform.collection("docs")).info()).space is not None
-        with pytest.raises(UnknownCollectionError, match="There are: docs"):
+        with pytest.raises(UnknownCollectionError, match="There are: 'docs'"):
             await platform.collection("dogs", create=False)
 
 

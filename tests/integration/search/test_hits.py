@@ -139,7 +139,16 @@ async def test_a_stored_profile_diversifies_too(copies: Collection) -> None:
 
 
 ITEMS = [
-    {"id": "1", "text": "boundary layer transition", "area": "aero", "year": 1958, "tags": ["wing"], "size": 3},
+    {
+        "id": "1",
+        "text": "boundary layer transition",
+        "area": "aero",
+        "year": 1958,
+        "tags": ["wing"],
+        "size": 3,
+        "a b": "x",
+        "of": ["c d"],
+    },
     {"id": "2", "text": "heat transfer", "area": "aero", "year": 1960, "checked": True, "size": [1, "x"]},
     {"id": "3", "text": "soup with potatoes", "area": "food", "year": 1990, "size": {"least": 2}},
 ]
@@ -160,6 +169,8 @@ NOTHING = "the filter lets nothing through: no item has "
         ({"checked": "true"}, 'checked = "true"; its values are true or false'),
         ({"tags": "wings"}, 'tags = "wings"; did you mean "wing"?'),
         ({"kind": "note"}, 'kind = "note"'),
+        ({"a b": "y z"}, '"a b" = "y z"; there are "x"'),
+        ({"of": "zebra"}, 'of = "zebra"; there are "c d"'),
         ({"area": "aero", "year": 1961}, "year = 1961; its values are from 1958 to 1990"),
         (
             {"area": "food", "year": 1960},

@@ -270,6 +270,7 @@ def test_the_nearest_name_comes_first() -> None:
     assert choices_hint("limt", ["query", "limit"]) == "did you mean 'limit'? There are: query, limit"
     assert choices_hint("zebra", ["query", "limit"]) == "there are: query, limit"
     assert choices_hint("zebra", []) == "there are none"
+    assert choices_hint("zebra", ["a, b"], are_quoted=True) == "there are: 'a, b'"
 
 
 @pytest.mark.parametrize(("name", "own"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])

@@ -232,7 +232,7 @@ def test_columns_may_have_any_names(source: Source, sync_collection: SyncCollect
 
 def test_missing_or_incompatible_sources_are_reported(docs: Source, sync_collection: SyncCollection) -> None:
     """Each error lists what exists, or says what to do."""
-    with pytest.raises(NotFoundError, match="no collection 'nope'; there are: docs, other"):
+    with pytest.raises(NotFoundError, match="no collection 'nope'; there are: 'docs', 'other'"):
         copied(docs, docs.store(name="nope"), sync_collection)
     with pytest.raises(NotFoundError, match="no table"):
         copied(docs, docs.store(table="nope"), sync_collection)
