@@ -88,7 +88,9 @@ def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("NO BROWSER: the console is not tried; install one, such as: apt-get install chromium")
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        # As in the browsers of people, a page may be restored as it was left.
+        kept = ["--disable-back-forward-cache"]
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], ignore_default_args=kept)
         yield opened
         opened.close()
 

@@ -159,6 +159,28 @@ def test_an_item_is_changed_once_and_deleted(visitor: Visitor, ask: Ask) -> None
     expect(page.get_by_text("There are no items here.")).to_be_visible()
 
 
+def test_a_form_can_be_sent_again_from_a_restored_page(visitor: Visitor, ask: Ask) -> None:
+    """The browser's Back restores it as it was left, with what was typed."""
+
+    async def make(platform: Platform) -> bool:
+        await (await platform.collection("restored")).add([Item(item_id="a", title="before")])
+        return True
+
+    ask(make)
+    page = visitor.go("/console/data/item?collection=restored&id=a")
+    page.get_by_label("title").fill("after")
+    page.get_by_label("attributes, as JSON").fill('{"level": 3,}')
+    page.evaluate("window.isKept = true")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("not JSON")
+    page.go_back(wait_until="commit")
+    expect(page.get_by_label("title")).to_have_value("after")
+    assert page.evaluate("window.isKept"), "the browser read the page anew"
+    page.get_by_label("attributes, as JSON").fill('{"level": 3}')
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="after")).to_be_visible()
+
+
 def test_many_items_do_not_freeze_a_page(visitor: Visitor, ask: Ask) -> None:
     """The number of elements of a page does not grow with the items; an answer for 5,000 items names its index."""
 

@@ -64,6 +64,10 @@
     if (event.target.dataset.isSent) event.preventDefault();
     event.target.dataset.isSent = "yes";
   });
+  // The browser's Back restores the page as it was left: its forms can be sent again.
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) document.querySelectorAll("form").forEach((form) => delete form.dataset.isSent);
+  });
   const showProblem = (text) => {
     const notice = document.getElementById("notice");
     if (!notice) return;
