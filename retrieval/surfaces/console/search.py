@@ -18,6 +18,7 @@ from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
 from retrieval.domain.items.collection import COUNTED_FIELDS
 from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.search.filters import Field, field_name
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.preview import PreviewedHit, ProfilePreview
 from retrieval.domain.search.profile import MAX_WEIGHT, Profile
@@ -89,13 +90,13 @@ async def _start(visit: Visit, collection: Collection) -> h.Node:
 
 
 async def facets_of(collection: Collection) -> list[str]:
-    """The fields worth filtering by: short texts that several of the first items share."""
+    """The keys of a filter for the fields worth filtering by: short texts that several of the first items share."""
     items = [stored.item for stored in await collection.page(limit=_EXAMINED)]
     values: dict[str, list[str]] = {}
     for item in items:
         for name, value in item.attributes.items():
             if isinstance(value, str) and 0 < len(value) <= _LONGEST_VALUE:
-                values.setdefault(name, []).append(value)
+                values.setdefault(field_name(Field(name, is_attribute=True)), []).append(value)
     shared = [name for name, texts in values.items() if 1 < len(set(texts)) <= max(len(texts) // 2, 2)]
     shared.sort(key=lambda name: (-len(values[name]), name))
     fields = [name for name in COUNTED_FIELDS if len({str(getattr(item, name)) for item in items}) > 1]

@@ -71,6 +71,22 @@ def test_filters_are_clicked_and_paged_through(visitor: Visitor) -> None:
     assert not set(first) & set(page.locator(".results h2").all_inner_texts())
 
 
+def test_an_attribute_named_as_a_word_of_filters_is_ticked(visitor: Visitor, ask: Ask) -> None:
+    """Its values are counted and narrow the hits."""
+
+    async def make(platform: Platform) -> bool:
+        collection = await platform.collection("words of filters")
+        await collection.add(Item(item_id=str(n), title="timeout", attributes={"or": f"v{n % 2}"}) for n in range(4))
+        return True
+
+    ask(make)
+    page = visitor.go("/console/search?collection=words+of+filters&q=timeout")
+    expect(page.locator(".results > li")).to_have_count(4)
+    page.get_by_label(re.compile("^v1")).check()
+    expect(page.locator(".results > li")).to_have_count(2)
+    expect(page.get_by_label(re.compile("^v0"))).to_be_visible()
+
+
 def test_feedback_reaches_the_statistics(visitor: Visitor, ask: Ask) -> None:
     """A click on Helpful counts once for the item; other tests may have rated it before."""
 

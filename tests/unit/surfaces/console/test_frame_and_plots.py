@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import htpy as h
 import pytest
 from starlette.datastructures import FormData
 from starlette.requests import Request
 
-from retrieval import Platform
+from retrieval import Item, Platform
 from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
+from retrieval.domain.search.filters import OneOf, parse_where
 from retrieval.domain.search.profile import MAX_WEIGHT, Profile
 from retrieval.surfaces.console import VIEWS, frame, operations, plots
-from retrieval.surfaces.console.search import filter_of, weighted, weights_of
+from retrieval.surfaces.console.search import facets_of, filter_of, weighted, weights_of
 from retrieval.surfaces.http.openapi import CONSOLE_FILES, FRONT_PATHS, SIGN_IN
 
 STATIC = Path(frame.__file__).parent / "static"
@@ -131,3 +133,25 @@ def test_ticked_values_and_a_typed_filter_both_hold() -> None:
     assert filter_for(**{"f.kind": "note"}) == ticked
     assert filter_for(where='{"priority": "High"}') == typed
     assert filter_for(**{"f.kind": "note", "where": '{"priority": "High"}'}) == {"and": [ticked, typed]}
+
+
+async def test_an_attribute_of_any_name_can_be_ticked() -> None:
+    """Also one that is called as a word of filters, or as a field of every item."""
+    names = ["or", "and", "not", "status", "/a"]
+    items = [Item(item_id=str(n), attributes=dict.fromkeys(names, f"v{n % 2}")) for n in range(4)]
+
+    async def page(limit: int) -> list[SimpleNamespace]:
+        return [SimpleNamespace(item=item) for item in items[:limit]]
+
+    collection: Any = SimpleNamespace(page=page)
+    offered = await facets_of(collection)
+    assert len(offered) == len(names)
+    request = Request({"type": "http", "query_string": b"", "headers": []})
+    for name in offered:
+        form = FormData({f"f.{name}": "v1"})
+        visit = frame.Visit(request, Caller("tenant", EVERY_SCOPE), cast(Platform, None), form)
+        condition = parse_where(filter_of(visit, offered) or {})
+        assert isinstance(condition, OneOf)
+        assert condition.field.is_attribute
+        assert condition.field.name in names
+        assert condition.values == ("v1",)
