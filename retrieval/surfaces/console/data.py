@@ -261,7 +261,6 @@ async def _mapping(visit: Visit, batch: Upload, token: str) -> h.Node:
             (_field(names_of_field[0], names_of_field, names) for names_of_field in FIELD_NAMES.values())
         ],
         h.div("#preview")[await _preview(batch, {})],
-        h.p[h.button(type="submit")["Store the items"]],
     ]  # fmt: skip
 
 
@@ -284,17 +283,28 @@ def _columns(visit: Visit) -> dict[str, str]:
 
 
 async def preview(visit: Visit) -> h.Node:
-    """A preview of the first items as they would be stored."""
+    """The first items as they would be stored, and the button that stores them, unless the columns do not fit."""
     return await _preview(_upload(visit), _columns(visit))
 
 
 async def _preview(batch: Upload, columns: Mapping[str, str]) -> h.Node:
     try:
-        lines = await asyncio.to_thread(lambda: list(islice(_lines(batch, columns), _SHOWN)))
+        rows = [_row(batch, line) for line in await _first_lines(batch, columns)]
+    except errors.InvalidRequestError as error:
+        return problem_box("The file cannot be stored with these columns", str(error))
+    names = ("id", "title", "text", "tags", "attributes")
+    return [
+        table(names, rows, caption="The first items as they would be stored"),
+        h.p[h.button(type="submit")["Store the items"]],
+    ]
+
+
+async def _first_lines(batch: Upload, columns: Mapping[str, str]) -> list[InputLine]:
+    """The first lines of the table. Raises ``InvalidRequestError`` if it cannot be read with these columns."""
+    try:
+        return await asyncio.to_thread(lambda: list(islice(_lines(batch, columns), _SHOWN)))
     except errors.RetrievalError as error:
-        return problem_box("The file cannot be stored with these columns", _message(batch, error))
-    rows = [_row(batch, line) for line in lines]
-    return table(("id", "title", "text", "tags", "attributes"), rows, caption="The first items as they would be stored")
+        raise errors.InvalidRequestError(_message(batch, error)) from error
 
 
 def _row(batch: Upload, line: InputLine) -> tuple[h.Node, ...]:
@@ -309,17 +319,30 @@ def _lines(batch: Upload, columns: Mapping[str, str]) -> Iterator[InputLine]:
     return read_items(batch.source, columns=columns or None, max_line_bytes=MAX_LINE_BYTES)
 
 
+_ADVICE = {
+    errors.Advice.MAP_ID: "choose the column of the id",
+    errors.Advice.MAP_TEXT: "choose the column of the text",
+    errors.Advice.NAME_TEXT: "choose the column of the text",
+}
+"""The advice of errors about a file, in the words of the page."""
+
+
 def _message(batch: Upload, error: Exception | str) -> str:
     """The error's message without the path of the temporary folder."""
     message = str(error)
-    if isinstance(error, errors.RetrievalError) and error.advice is errors.Advice.MAP_ID:
-        message = f"{error.fact}; choose it above"
+    if isinstance(error, errors.RetrievalError) and error.advice in _ADVICE:
+        message = f"{error.fact}; {_ADVICE[error.advice]}"
     return message.replace(f"{batch.folder.name}/{_FILES}/", "").replace(batch.folder.name, "")
 
 
 async def store(visit: Visit) -> h.Node:
-    """Begin to store the uploaded files in the background; the page shows the progress."""
+    """Begin to store the uploaded files in the background; the page shows the progress.
+
+    Raises ``InvalidRequestError`` for a table that cannot be read with its columns, before anything is made.
+    """
     batch, columns = _upload(visit), _columns(visit)
+    if batch.is_table and batch.task is None:
+        await _first_lines(batch, columns)
     await visit.platform.collection(batch.collection, create=visit.may(Scope.ADMIN))
     if batch.task is None:
         batch.task = in_background(_store_upload(service_of(visit.request), batch, columns))

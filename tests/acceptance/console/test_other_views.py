@@ -109,6 +109,32 @@ def test_of_what_holds_nothing_nothing_is_stored(visitor: Visitor, tmp_path: Pat
     assert page.get_by_role("link", name="Search it").count() == 0
 
 
+def test_a_table_is_stored_only_with_columns_that_fit(visitor: Visitor, tmp_path: Path, ask: Ask) -> None:
+    """Until then no button is offered, a request without it makes no collection, and the columns can be chosen."""
+    file = tmp_path / "noid.csv"
+    file.write_text("ref,words\nA1,connection lost\n")
+    page = visitor.go("/console/data")
+    page.get_by_label("Into the collection").fill("no id")
+    page.get_by_label("Drop a CSV or JSON Lines file").set_input_files(file)
+    page.get_by_role("button", name="Preview").click()
+    box, button = page.locator("#preview .problem"), page.get_by_role("button", name="Store the items")
+    expect(box).to_contain_text("noid.csv: no column 'id'; there are: 'ref', 'words'; choose the column of the id")
+    assert button.count() == 0
+    page.get_by_label("text", exact=True).select_option("words")
+    expect(box).to_contain_text("there are: 'ref', 'words'; choose")
+    page.evaluate("document.getElementById('mapping').requestSubmit()")
+    expect(page.locator("#notice")).to_contain_text("no column 'id'")
+
+    async def names(platform: Platform) -> set[str]:
+        return {collection.name for collection in await platform.collections()}
+
+    assert "no id" not in ask(names)
+    page.get_by_label("id", exact=True).select_option("ref")
+    button.click()
+    expect(page.get_by_text("Stored.")).to_be_visible()
+    assert "no id" in ask(names)
+
+
 def test_progress_under_way_does_not_replace_the_next_preview(visitor: Visitor, tmp_path: Path) -> None:
     """The browser abandons the request for the progress of storing, whose answer would take the preview's place."""
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,9 +17,10 @@ from starlette.requests import Request
 from retrieval import Item, Platform
 from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
+from retrieval.domain.errors import Advice, InvalidItemError
 from retrieval.domain.search.filters import OneOf, parse_where
 from retrieval.domain.search.profile import MAX_WEIGHT, Profile
-from retrieval.surfaces.console import VIEWS, frame, operations, plots
+from retrieval.surfaces.console import VIEWS, data, frame, operations, plots
 from retrieval.surfaces.console.search import facets_of, filter_of, weighted, weights_of
 from retrieval.surfaces.http.openapi import CONSOLE_FILES, FRONT_PATHS, SIGN_IN
 
@@ -155,3 +157,14 @@ async def test_an_attribute_of_any_name_can_be_ticked() -> None:
         assert condition.field.is_attribute
         assert condition.field.name in names
         assert condition.values == ("v1",)
+
+
+def test_an_error_of_a_file_is_in_the_words_of_the_page() -> None:
+    """It names the file as it was sent, and no option of the command line."""
+    folder = tempfile.TemporaryDirectory()
+    with folder:
+        source = Path(folder.name) / "uploads" / "a.csv"
+        batch = data.Upload("tenant", "notes", folder, source, is_table=True)
+        error = InvalidItemError(f"{source}: 2 of 2 items have no text").advising(Advice.MAP_TEXT, name="words")
+        message = data._message(batch, error)  # noqa: SLF001 - the text alone
+    assert message == "a.csv: 2 of 2 items have no text; choose the column of the text"
