@@ -16,7 +16,7 @@ from typing import Any
 
 import htpy as h
 from starlette.datastructures import UploadFile
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from retrieval.adapters.readers import InputLine, column_names, read_items
@@ -44,7 +44,7 @@ from retrieval.surfaces.http.answers import report
 from retrieval.surfaces.http.bulk import MAX_LINE_BYTES
 from retrieval.surfaces.http.caller import Service, service_of
 from retrieval.surfaces.http.json_bodies import object_of
-from retrieval.surfaces.http.problems import INTERNAL, problem_type
+from retrieval.surfaces.http.problems import INTERNAL, headers_of, problem_of, problem_type
 from retrieval.surfaces.tenants import begin_holding, give_back
 
 _PAGE = 50
@@ -463,20 +463,14 @@ async def _stored_item(visit: Visit) -> tuple[Collection, StoredItem]:
 
 def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node:
     item = stored.item
-    attributes = json.dumps(dict(item.attributes), ensure_ascii=False, indent=2, default=str)
+    fields = {
+        "collection": collection.name, "id": item.item_id, "version": stored.version, "title": item.title,
+        "body": item.body, "tags": "\n".join(item.tags), "kind": item.kind, "status": item.status,
+        "source": item.source,
+        "attributes": json.dumps(dict(item.attributes), ensure_ascii=False, indent=2, default=str),
+    }  # fmt: skip
     return [
-        h.form(".card", method="post", action=visit.url("/data/save"))[
-            h.input(type="hidden", name="collection", value=collection.name),
-            h.input(type="hidden", name="id", value=item.item_id),
-            h.input(type="hidden", name="version", value=stored.version),
-            h.p(".facts")[h.span[item.item_id], h.span[f"changed {shown_value(stored.updated_at)}"]],
-            text_field("title", "title", item.title),
-            text_area("body", "text", item.body, rows="12"),
-            text_area("tags", "tags, one per line", "\n".join(item.tags)),
-            h.div(".cards")[(text_field(name, name, getattr(item, name)) for name in ("kind", "status", "source"))],
-            text_area("attributes", "attributes, as JSON", attributes),
-            h.p[h.button(type="submit")["Save"]],
-        ],
+        _form(visit, fields, h.span[f"changed {shown_value(stored.updated_at)}"]),
         h.form(method="post", action=visit.url("/data/delete"))[
             h.input(type="hidden", name="collection", value=collection.name),
             h.input(type="hidden", name="id", value=item.item_id),
@@ -488,18 +482,53 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
     ]  # fmt: skip
 
 
+def _form(visit: Visit, fields: Mapping[str, str], *facts: h.Node) -> h.Node:
+    """The form of an item with these texts of its fields."""
+    return h.form(".card", method="post", action=visit.url("/data/save"))[
+        (h.input(type="hidden", name=name, value=fields[name]) for name in ("collection", "id", "version")),
+        h.p(".facts")[h.span[fields["id"]], facts],
+        text_field("title", "title", fields["title"]),
+        text_area("body", "text", fields["body"], rows="12"),
+        text_area("tags", "tags, one per line", fields["tags"]),
+        h.div(".cards")[(text_field(name, name, fields[name]) for name in ("kind", "status", "source"))],
+        text_area("attributes", "attributes, as JSON", fields["attributes"]),
+        h.p[h.button(type="submit")["Save"]],
+    ]
+
+
+_FIELDS = ("collection", "id", "version", "title", "body", "tags", "kind", "status", "source", "attributes")
+
+
 async def save(visit: Visit) -> Response:
-    """Change the item, unless it was changed by another user since it was opened."""
+    """Change the item, unless it was changed by another user since it was opened.
+
+    If that is refused, the form comes again with what was typed.
+    """
+    address = visit.url("/data/item", collection=visit.text("collection"), id=visit.text("id"))
+    try:
+        await _save(visit)
+    except errors.RetrievalError as error:
+        report(error)
+        problem = problem_of(error)
+        content = [
+            problem_box(problem["title"], problem["detail"]),
+            _form(visit, {name: visit.text(name) for name in _FIELDS}),
+            h.p[h.a(href=address)["The item as it is stored"]],
+        ]
+        refused = await page(visit, "That did not work", content, chooses=False)
+        return HTMLResponse(str(refused), problem["status"], headers_of(error))
+    return RedirectResponse(address, 303)
+
+
+async def _save(visit: Visit) -> None:
     collection, stored = await _stored_item(visit)
-    item = stored.item
     new_item = replace(
-        item, title=visit.text("title"), body=visit.text("body").replace("\r\n", "\n"),
+        stored.item, title=visit.text("title"), body=visit.text("body").replace("\r\n", "\n"),
         kind=visit.text("kind"), status=visit.text("status") or "active", source=visit.text("source"),
         tags=tuple(tag for part in visit.text("tags").split("\n") if (tag := part.strip())),
         attributes=object_of("attributes", visit.text("attributes") or None),
     )  # fmt: skip
     await collection.put(new_item, version=visit.text("version"))
-    return RedirectResponse(visit.url("/data/item", collection=collection.name, id=item.item_id), 303)
 
 
 async def delete(visit: Visit) -> Response:

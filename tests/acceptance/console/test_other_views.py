@@ -23,7 +23,7 @@ from retrieval.apps.principles import PrincipleStore
 from retrieval.collection import handle_of
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, Recording
-from tests.acceptance.console.conftest import ATTACK, Ask, Visitor
+from tests.acceptance.console.conftest import ATTACK, Ask, Open, Visitor
 from tests.support.database import SCHEMA
 
 CSV = f"""nr,subject,description,labels,prio
@@ -175,14 +175,38 @@ def test_an_item_is_changed_once_and_deleted(visitor: Visitor, ask: Ask) -> None
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name="after")).to_be_visible()
     assert ask(stored) == replace(whole, title="after", attributes={"level": 3})
-    late.get_by_role("button", name="Save").click()
-    expect(late.get_by_role("alert")).to_contain_text("a/b?c")
-    late.get_by_role("link", name="Back to the form").click()
+    late.get_by_label("text", exact=True).fill("\n typed for an hour <b>")
+    for _ in range(2):
+        late.get_by_role("button", name="Save").click()
+        expect(late.get_by_role("alert")).to_contain_text("a/b?c")
+        expect(late.get_by_label("text", exact=True)).to_have_value("\n typed for an hour <b>")
+    late.get_by_role("link", name="The item as it is stored").click()
     expect(late.get_by_role("heading", name="after")).to_be_visible()
     page.get_by_text("Delete this item").click()
     page.get_by_role("button", name="Delete it").click()
 
     expect(page.get_by_text("There are no items here.")).to_be_visible()
+
+
+def test_what_was_typed_outlives_a_refusal(open_page: Open, address: str, ask: Ask) -> None:
+    """Also without scripts: the form comes again with the error, and can be corrected and sent."""
+
+    async def make(platform: Platform) -> bool:
+        await (await platform.collection("refused")).add([Item(item_id="a", title="before", tags=("x", "y"))])
+        return True
+
+    ask(make)
+    page = open_page(address, java_script_enabled=False).go("/console/data/item?collection=refused&id=a")
+    page.get_by_label("title").fill("after")
+    page.get_by_label("attributes, as JSON").fill('{"level": 3,}')
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("not JSON")
+    expect(page.get_by_label("title")).to_have_value("after")
+    expect(page.get_by_label("tags")).to_have_value("x\ny")
+    page.get_by_label("attributes, as JSON").fill('{"level": 3}')
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("heading", name="after")).to_be_visible()
+    expect(page.get_by_label("attributes, as JSON")).to_have_value(re.compile('"level": 3'))
 
 
 def test_a_form_can_be_sent_again_from_a_restored_page(visitor: Visitor, ask: Ask) -> None:
