@@ -24,7 +24,7 @@ from functools import wraps
 from types import MappingProxyType, NoneType
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar, cast
 
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import Advice, InvalidLimitError, InvalidRequestError, RetrievalError
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _Refusal = type[RetrievalError]
@@ -194,13 +194,15 @@ def checked_choice(
 
 
 def check_text(name: str, value: object, most: int) -> None:
-    """Raise ``InvalidRequestError`` for anything but a text of at most ``most`` characters that can be stored."""
+    """Raise ``InvalidRequestError`` for anything but a text of at most ``most`` characters that may be stored."""
     if not isinstance(value, str) or len(value) > most or "\x00" in value:
         raise InvalidRequestError(
             f"{name} is {written(value)}; it must be a text of at most {most} characters without NUL"
         )
     if not is_storable(value):
         raise InvalidRequestError(f"{name} holds {NO_UTF8}")
+    if fault := text_fault(value):
+        raise InvalidRequestError(f"{name} holds {fault}, which cannot be stored there").advising(Advice.CLEAN_TEXT)
 
 
 def nesting_fault(level: int, most: int) -> str | None:

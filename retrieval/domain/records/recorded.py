@@ -10,6 +10,7 @@ from itertools import repeat
 from typing import Any
 from uuid import UUID
 
+from retrieval.domain.checks import clean_text
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.search_record import TOTAL, USUAL, Impression, Matrix, RecordedHit, SearchRecord
 from retrieval.domain.records.slate import Slot
@@ -306,12 +307,12 @@ def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval
 
 
 def context_of(recorded: RecordedSearch) -> Context:
-    """The situation that the search was recorded with."""
+    """The situation that the search was recorded with; the record may be older than the checks."""
     return Context(
-        domain=recorded.domain,
+        domain=clean_text(recorded.domain),
         complexity=recorded.complexity,
-        actor=recorded.actor,
-        session=recorded.session,
+        actor=clean_text(recorded.actor),
+        session=clean_text(recorded.session),
         backtracks=recorded.backtrack_count,
         generated=recorded.generation_triggered,
     )

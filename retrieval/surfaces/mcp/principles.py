@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 
 from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted, shown_block
+from retrieval.domain.checks import STORED_NOTE, check_text, named, provenance, quoted, shown_block
 from retrieval.domain.errors import NotFoundError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.surfaces.mcp import values
@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 MOST_TAGS = 20
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 MOST_PRINCIPLES = 50
+MOST_CONTEXT = 1000
+"""The greatest number of characters of the reason of a rating."""
 
 PrincipleId = Annotated[str, values.sized(1, MAX_KEY_BYTES, "The id of a principle, as given in [].")]
 
@@ -226,7 +228,7 @@ class PrincipleTools:
         principle_id: PrincipleId,
         was_helpful: Annotated[bool, Field(strict=True, description="Whether following the principle helped.")],
         context: Annotated[
-            str | None, values.sized(0, 1000, "Briefly why: what it was used for, what came of it.")
+            str | None, values.sized(0, MOST_CONTEXT, "Briefly why: what it was used for, what came of it.")
         ] = None,
         session_id: OwnSession = None,
     ) -> Annotated[CallToolResult, RatingAnswer]:
@@ -235,6 +237,7 @@ class PrincipleTools:
         Rate what you followed, once; a later rating in the same session replaces the earlier one. If neither you nor
         the connection names a session, all ratings from your machine count as those of one session.
         """
+        check_text("context", context or "", MOST_CONTEXT)
         store = await principles_of(self._served)
         if store is None:
             raise NotFoundError(

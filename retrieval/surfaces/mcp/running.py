@@ -144,27 +144,42 @@ _REMEDIES = {
 }
 
 
+_NO_MESSAGE = "the body is not a message of JSON-RPC 2.0: an object with jsonrpc, method, params and, for a request, id"
+
+
 def with_readable_refusals(app: ASGIApp) -> ASGIApp:
-    """The app, but with an error of the protocol where the SDK refuses with plain text."""
+    """The app, but with an error of the protocol on one line where the SDK refuses with plain text or with several."""
 
     async def served(scope: Scope, receive: Receive, send: Send) -> None:
-        status, text = 0, b""
+        start: Message | None = None
+        text = b""
 
         async def readable(message: Message) -> None:
-            nonlocal status, text
-            starts = message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST
-            if starts and Headers(raw=message["headers"]).get("content-type") != "application/json":
-                status = message["status"]
-            elif not status:
+            nonlocal start, text
+            if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
+                start = message
+            elif start is None:
                 await send(message)
             else:
                 text += message.get("body", b"")
-                if not message.get("more_body"):
-                    await _error(_REMEDIES.get(status) or text.decode(), status)(scope, receive, send)
+                if message.get("more_body"):
+                    return
+                if line := _refusal_line(start, text):
+                    await _error(line, start["status"])(scope, receive, send)
+                else:
+                    await send(start)
+                    await send({**message, "body": text})
 
         await app(scope, receive, readable)
 
     return served
+
+
+def _refusal_line(start: Message, text: bytes) -> str | None:
+    """The line in place of a refusal of the SDK; None: it is an error of the protocol on one line."""
+    if Headers(raw=start["headers"]).get("content-type") != "application/json":
+        return _REMEDIES.get(start["status"]) or text.decode()
+    return _NO_MESSAGE if b"Validation error: " in text else None
 
 
 STOP_SECONDS = math.ceil(ANSWER_SECONDS) + 2

@@ -203,6 +203,8 @@ async def test_the_last_verdict_on_a_hit_counts(server: str, url: str) -> None:
                 assert (await tool_answer(client, "rate_hit", **rated, was_helpful=verdict)).value["counts"] is True
                 standing = (await tickets.standings(["T-1"]))["T-1"]
                 assert (standing.uses, standing.successes) == (1, int(verdict))
+        noted = {**rated, "was_helpful": True, "note": "red\x07"}
+        assert "note holds U+0007 (a control character) at character 4" in await tool_error(client, "rate_hit", **noted)
         for _ in range(2):
             wrong = await tool_answer(client, "rate_hit", **rated | {"item_id": "T-2"}, was_helpful=True)
             assert "give the retrieval_id of the search that did" in wrong.text

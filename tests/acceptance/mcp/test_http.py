@@ -118,6 +118,33 @@ async def test_an_impossible_call_gets_one_line(http: str) -> None:
         assert "needs a title" in await tool_error(client, "add_principle", title="  ")
 
 
+@pytest.mark.parametrize("body", ["{}", "[]", "3", '{"jsonrpc": "2.0", "method": 5}', "{"])
+async def test_a_body_that_is_no_message_is_refused_on_one_line(http: str, body: str) -> None:
+    """With an error of the protocol, which says what a message is."""
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    async with httpx2.AsyncClient(timeout=SECONDS) as client:
+        answer = await client.post(http, headers=headers, content=body)
+    assert answer.status_code == 400
+    message = answer.json()["error"]["message"]
+    assert "\n" not in message
+    assert "pydantic" not in message
+    assert ("JSON-RPC 2.0" if body != "{" else "Parse error") in message
+
+
+async def test_characters_that_steer_a_terminal_are_refused(http: str) -> None:
+    """In the reason of a verdict and in the id of a session, as in everything that is stored."""
+    async with Client(http) as client:
+        added = await tool_answer(client, "add_principle", title="Look before you leap")
+        rated = {"principle_id": added.value["principle"]["id"], "was_helpful": True}
+        for argument in ("context", "session_id"):
+            message = await tool_error(client, "rate_principle", **rated, **{argument: "a\x1b[31m"})
+            assert f"{argument.removesuffix('_id')} holds U+001B (an escape character) at character 2" in message
+            assert message.endswith("leave it out")
+            assert "\x1b" not in message
+        message = await tool_error(client, "search_principles", query="leap", session_id="\u202e")
+        assert "session holds U+202E" in message
+
+
 @pytest.mark.parametrize(
     ("header", "status"), [({"Host": "page.example"}, 421), ({"Origin": "http://page.example"}, 403)]
 )

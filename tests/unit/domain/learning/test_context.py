@@ -32,6 +32,11 @@ def test_complexity_is_bucketed_in_thirds(complexity: float, named: str) -> None
         ({"domain": "x" * 201}, "domain is"),
         ({"actor": "a\x00"}, "without NUL"),
         ({"session": "\ud800"}, "surrogate"),
+        (
+            {"session": "s\x1b[31m"},
+            r"session holds U\+001B \(an escape character\) at character 2, which cannot be sto",
+        ),
+        ({"domain": "a\u202e"}, r"U\+202E RIGHT-TO-LEFT OVERRIDE at character 2"),
         ({"complexity": 1.1}, "from 0 to 1"),
         ({"complexity": float("nan")}, "from 0 to 1"),
         ({"complexity": 10**400}, "from 0 to 1"),
