@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 import shutil
 import tempfile
@@ -46,6 +47,8 @@ from retrieval.surfaces.http.caller import Service, service_of
 from retrieval.surfaces.http.json_bodies import object_of
 from retrieval.surfaces.http.problems import INTERNAL, headers_of, problem_of, problem_type
 from retrieval.surfaces.tenants import begin_holding, give_back
+
+_log = logging.getLogger(__name__)
 
 _PAGE = 50
 _SHOWN, _MOST_REFUSED, _MOST_UPLOADS = 5, 50, 50
@@ -356,6 +359,12 @@ async def _store_upload(service: Service, batch: Upload, columns: Mapping[str, s
         platform = await service.of_tenant(batch.tenant, holder)
         collection = await platform.collection(batch.collection, create=False)
         await (_store_table(collection, batch, columns) if batch.is_table else _store_documents(collection, batch))
+    except asyncio.CancelledError:
+        _log.warning(
+            "the service ended while %s was stored in the collection %r: a part is stored; store it again",
+            batch.source.name, batch.collection,
+        )  # fmt: skip
+        raise
     except errors.RetrievalError as error:
         report(error)
         batch.error = problem_type(type(error)).detail or _message(batch, error)
