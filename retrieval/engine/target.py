@@ -83,10 +83,11 @@ def knows_scores(pool: RecordedPool, profile: Profile) -> bool:
 
 def within_depth(pool: RecordedPool, profile: Profile) -> RecordedPool:
     """The pool with the scores and ranks of only those candidates that the profile's legs would bring."""
-    columns = _leg_ranks(pool, profile)
-    if profile.signals or not columns:
+    columns, then, depth = _leg_ranks(pool, profile), pool.profile, _depth(pool, profile)
+    # Candidates without a rank were looked up beside those of a leg, which an index may have missed.
+    brings_all = then is not None and _legs(then) == _legs(profile) and _depth(pool, then) <= depth
+    if profile.signals or not columns or brings_all:
         return pool
-    depth = _depth(pool, profile)
     is_within = [any(rank and rank <= depth for rank in ranks) for ranks in zip(*columns.values(), strict=True)]
     return replace(
         pool,
@@ -101,8 +102,12 @@ def within_depth(pool: RecordedPool, profile: Profile) -> RecordedPool:
     )
 
 
+def _legs(profile: Profile) -> set[str]:
+    return {name for name, weight in profile.legs.items() if weight}
+
+
 def _is_single(profile: Profile) -> bool:
-    return sum(map(bool, profile.legs.values())) == 1
+    return len(_legs(profile)) == 1
 
 
 def _relevance(profile: Profile) -> tuple[Any, ...]:
