@@ -152,8 +152,9 @@ def models(
     """
     from retrieval.adapters.store.learning.models import is_model_chosen
     from retrieval.collection import handle_of
+    from retrieval.domain.search.profile import MAX_VERSION
 
-    if use is not None and use != "latest" and not use.isdecimal():
+    if use is not None and use != "latest" and not (use.isdecimal() and len(use) <= len(str(MAX_VERSION))):
         raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {use!r:.40}")
     version = int(use) if use is not None and use != "latest" else None
 
