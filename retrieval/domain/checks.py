@@ -319,13 +319,16 @@ def quoted_block(text: str) -> str:
 
 def escaped_json(text: str) -> str:
     r"""The same JSON, with escapes such as ``\u202e`` for characters that would steer a terminal or hide."""
-    return re.sub(_NOT_PRINTED, lambda match: json.dumps(match[0])[1:-1], text)
+    return _escaped(_NOT_PRINTED, text)
 
 
 def json_line(value: object) -> str:
     """The JSON value on one line, exactly: with escapes too for spaces that look like others, or like none."""
-    text = json.dumps(value, ensure_ascii=False)
-    return re.sub(_NOT_PLAIN, lambda match: json.dumps(match[0])[1:-1], text)
+    return _escaped(_NOT_PLAIN, json.dumps(value, ensure_ascii=False))
+
+
+def _escaped(characters: str, json_text: str) -> str:
+    return re.sub(characters, lambda match: json.dumps(match[0])[1:-1], json_text)
 
 
 def provenance(added_by: str | None, uses: int, successes: int) -> str:

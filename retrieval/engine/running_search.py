@@ -60,8 +60,8 @@ class RunningSearch:
     decision: DecisionRecord = _NO_DECISION
     relevance: Mapping[str, float | None] = field(default_factory=dict)
     """The probability of being relevant by item id; None or missing: unknown."""
-    continued: int = 0
-    """The number of the first candidates shown that earlier pages passed."""
+    earlier: int = 0
+    """The number of the first candidates shown that earlier pages passed, with those below the least score."""
     passed: Sequence[Fused] = ()
     """What would be shown without a least score or relevance."""
     why_none: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ class RunningSearch:
     def wanted(self) -> int:
         """The number of candidates to show, with those that earlier pages passed, as far as they were found again."""
         after = self.request.after
-        return self.request.limit - (0 if after is None else len(after.passed) - self.continued)
+        return self.request.limit - (0 if after is None else len(after.passed) - self.earlier)
 
     def order(self, most_ranked: int | None) -> Sequence[Fused]:
         """The candidates, best first, at most ``most_ranked`` (None: all); of each group only the best."""
@@ -117,7 +117,7 @@ class RunningSearch:
         if after is not None and after.passed:
             has_passed = list(map(after.has_passed, self.page_keys(ranked).values()))
             others = [candidate for candidate, is_known in zip(ranked, has_passed, strict=True) if not is_known]
-            ranked, self.continued = [*compress(ranked, has_passed), *others], sum(has_passed)
+            ranked, self.earlier = [*compress(ranked, has_passed), *others], sum(has_passed)
         limit = self.wanted
         if not self.plan.is_diverse or not self.leg_results.vectors.row_of:
             return ranked[:limit]
@@ -177,7 +177,7 @@ class RunningSearch:
         similarities = similarities_of([candidate.item_id for candidate in pool], self.leg_results.vectors)
         diversity, scores = self.plan.profile.diversity, [candidate.score for candidate in pool]
         # The candidates of earlier pages come first, so that no page has a near-duplicate of them.
-        chosen = diversified(scores, similarities, diversity, self.wanted, first=self.continued)
+        chosen = diversified(scores, similarities, diversity, self.wanted, first=self.earlier)
         return [pool[position] for position in chosen]
 
     def _most_explained(self) -> int | None:

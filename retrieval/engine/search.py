@@ -410,6 +410,7 @@ class Searcher:
         leg_results = search.leg_results
         # An item that was removed after a leg found it has no row, or a row without values.
         search.shown = shown = [hit for hit in search.shown if columns.get(hit.item_id, _NO_VALUES)[0] is not None]
+        earlier = {candidate.item_id for candidate in search.passed[: search.earlier]}
         profile = search.plan.profile
         later = [] if search.reranked is None else [f"reranked by {search.reranked.reranker}"]
         if search.decision.model_version:
@@ -433,7 +434,7 @@ class Searcher:
             seed=search.seed,
             decision=search.decision,
             reranked=search.reranked,
-            continued=search.continued,
+            continued=sum(hit.item_id in earlier for hit in shown),
         )
 
     async def _record(

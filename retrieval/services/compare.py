@@ -24,7 +24,7 @@ from retrieval.domain.checks import JSONTextError, checked_whole, json_of
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
-from retrieval.domain.search.profile import MAX_VERSION, Profile
+from retrieval.domain.search.profile import Profile, version_of
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.decide import readable_model
 from retrieval.engine.profiles import unknown_profile
@@ -47,11 +47,11 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
         return NamedProfile(name=f"profile {version}", profile=collection.profile, version=version)
     if name.isdecimal():
         place = CollectionPlace(database, tenant_id, collection.collection_id)
-        version = int(name) if len(name) <= len(str(MAX_VERSION)) else 0  # int() refuses thousands of digits
-        stored = await stored_profile(place, version) if 0 < version <= MAX_VERSION else None
+        wanted = version_of(name)
+        stored = None if wanted is None else await stored_profile(place, wanted)
         if stored is None:
-            raise unknown_profile(collection.name, version or name)
-        return NamedProfile(name=f"profile {version}", profile=stored.profile, version=version)
+            raise unknown_profile(collection.name, name if wanted is None else wanted)
+        return NamedProfile(name=f"profile {wanted}", profile=stored.profile, version=wanted)
     return NamedProfile(name=Path(name).name, profile=profile_in_file(name))
 
 

@@ -307,7 +307,7 @@ def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval
 
 
 def context_of(recorded: RecordedSearch) -> Context:
-    """The situation that the search was recorded with; the record may be older than the checks."""
+    """The situation that the search was recorded with, without characters that only an imported record can hold."""
     return Context(
         domain=clean_text(recorded.domain),
         complexity=recorded.complexity,

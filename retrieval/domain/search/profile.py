@@ -259,6 +259,13 @@ MAX_VERSION = 2**31 - 1
 """The highest version of a stored profile, and of a learned model."""
 
 
+def version_of(text: str) -> int | None:
+    """The version that a text of digits names; None: it is another text, or names a number that no version has."""
+    # int() refuses thousands of digits.
+    version = int(text) if text.isdecimal() and len(text) <= len(str(MAX_VERSION)) else None
+    return None if version is None or version > MAX_VERSION else version
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredProfile(Serializable):
     """One version of a collection's profile."""

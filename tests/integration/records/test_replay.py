@@ -13,6 +13,7 @@ from psycopg import sql
 
 from retrieval import Collection, Context, Platform, Profile, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.errors import InvalidRequestError, NotFoundError
 from retrieval.domain.learning.feedback import Feedback
@@ -267,6 +268,26 @@ async def test_a_further_page_keeps_what_the_first_explored(platform: Platform) 
         assert [hit.rank for hit in second] == [hit.rank for hit in recorded.impressions[4:]] == [5, 6, 7, 8]
         assert (await platform.replay(second.retrieval_id)).why_not == ()
     assert explored
+
+
+async def test_a_further_page_counts_only_the_hits_that_the_first_showed(platform: Platform) -> None:
+    """What the first page drew below the least score comes back on no page, and is no hit of the record."""
+    collection = await _fill(platform)
+    least = (await collection.search("common", profile=SUM, limit=8))[-1].score
+    profile = replace(SUM, exploration=Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, floor=1.0))
+    counts = set[int]()
+    for _ in range(8):
+        first = await collection.search("common", profile=profile, limit=4, after="", min_score=least)
+        second = await collection.search("common", profile=profile, limit=4, after=first.next, min_score=least)
+        assert second.retrieval_id is not None
+        await platform.recorded()
+        recorded = await find_recorded(platform.database, platform.tenant_id, second.retrieval_id)
+        assert recorded is not None
+        assert recorded.request["continued"] == len(first)
+        assert len(recorded.impressions) == len(first) + len(second)
+        assert (await platform.replay(second.retrieval_id)).why_not == ()
+        counts.add(len(first))
+    assert min(counts) < 4
 
 
 async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:

@@ -152,11 +152,11 @@ def models(
     """
     from retrieval.adapters.store.learning.models import is_model_chosen
     from retrieval.collection import handle_of
-    from retrieval.domain.search.profile import MAX_VERSION
+    from retrieval.domain.search.profile import version_of
 
-    if use is not None and use != "latest" and not (use.isdecimal() and len(use) <= len(str(MAX_VERSION))):
+    version = None if use is None else version_of(use)
+    if version is None and use not in (None, "latest"):
         raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {use!r:.40}")
-    version = int(use) if use is not None and use != "latest" else None
 
     with opened_collection(collection) as (target, wait):
         if use is not None:
