@@ -1,5 +1,7 @@
 """The applications without ``await``: tickets, recall, memories, metaphors, principles."""
 
+# ruff: noqa: SLF001 - a design states the names of private methods too
+
 from __future__ import annotations
 
 import random
@@ -33,7 +35,7 @@ class SyncRetrievalService(Mirror[tickets.RetrievalService]):
     """
 
     def __init__(self, config: RetrievalConfig | None = None, platform: SyncPlatform | None = None) -> None:
-        opened = connect() if platform is None else platform
+        opened = connect() if platform is None else checked(platform, SyncPlatform)
         self._own = opened if platform is None else None
         super().__init__(tickets.RetrievalService(config, opened.twin), opened.door)
         self.config = self.twin.config
@@ -75,7 +77,7 @@ class SyncDualRetriever(Mirror[recall.DualRetriever]):
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         twin = self._twin(
-            storage.twin,
+            checked(storage, SyncCollection).twin,
             llm,
             seed,
             profile=profile,
@@ -145,6 +147,18 @@ class SyncRetrievalEngine(Mirror[memories.RetrievalEngine]):
     why_nothing = waiting(memories.RetrievalEngine.why_nothing)
     retrieve_context_for_task = waiting(memories.RetrievalEngine.retrieve_context_for_task)
     retrieve_timeline = waiting(memories.RetrievalEngine.retrieve_timeline)
+
+    # The design names these methods too.
+    _get_candidate_memories = waiting(memories.RetrievalEngine._get_candidate_memories)
+    _get_related_types = staticmethod(memories.RetrievalEngine._get_related_types)
+    _tokenize = staticmethod(memories.RetrievalEngine._tokenize)
+    _format_content = staticmethod(memories.RetrievalEngine._format_content)
+    _extract_text = direct(memories.RetrievalEngine._extract_text)
+    _compute_keyword_score = direct(memories.RetrievalEngine._compute_keyword_score)
+    _compute_entity_score = direct(memories.RetrievalEngine._compute_entity_score)
+    _compute_recency_score = direct(memories.RetrievalEngine._compute_recency_score)
+    _compute_popularity_score = direct(memories.RetrievalEngine._compute_popularity_score)
+    _compute_hybrid_score = direct(memories.RetrievalEngine._compute_hybrid_score)
 
 
 class SyncMetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):

@@ -40,8 +40,11 @@ ELLIPSIS = "..."
 
 _MAX_NESTING = 8
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z](?=[a-z])")
-_MARKS = re.compile(r"\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
-"""The characters that begin a fence, a label, a heading or a comment, and backslashes before them."""
+_MARKS = re.compile(r"(?<!\\)\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
+"""The characters that begin a fence, a label, a heading or a comment, and all backslashes before them.
+
+A match does not begin within backslashes: to try each of them, a text of nothing else would take quadratic time.
+"""
 
 
 def shortened(text: str, most: int) -> str:
@@ -376,9 +379,13 @@ class RetrievalEngine:
         return EntityOverlap(weight=1.0).value(Facts(entities=requests.entity_set(memory_entities)), question)
 
     def _compute_recency_score(self, happened_at: datetime, now: datetime | None = None) -> float:
-        """e^(-days / 14); 1 for a time in the future. ``now`` defaults to the platform's time."""
-        question = Question(now=now or self._db.now)
-        return Recency(weight=1.0, decay_days=requests.DECAY_DAYS).value(Facts(happened_at=happened_at), question)
+        """e^(-days / 14); 1 for a time in the future. ``now`` defaults to the platform's time.
+
+        Raises ``InvalidRequestError`` for a time without a time zone.
+        """
+        facts = Facts(happened_at=checks.checked_time("happened_at", happened_at))
+        question = Question(now=self._db.now if now is None else checks.checked_time("now", now))
+        return Recency(weight=1.0, decay_days=requests.DECAY_DAYS).value(facts, question)
 
     def _compute_popularity_score(self, accesses: int) -> float:
         """log10(accesses + 1) / log10(101), at most 1."""

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from retrieval import Platform, Settings
 from retrieval.apps.memories import SEED_PROFILE, STRATEGIES, MemoryStore, RetrievalEngine
 from retrieval.domain.checks import STORED_NOTE
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.sync import MemoryStore as WaitingStore
 from retrieval.sync import RetrievalEngine as WaitingEngine
 from retrieval.sync import connect as connect_and_wait
@@ -54,9 +55,9 @@ def defaults(method: str) -> dict[str, object]:
 
 
 def test_structure_all_thirteen_methods_exist() -> None:
-    """By their names."""
+    """By their names, with and without ``await``."""
     assert len(METHODS) == 13
-    assert all(callable(getattr(RetrievalEngine, name)) for name in METHODS)
+    assert all(callable(getattr(engine, name)) for name in METHODS for engine in (RetrievalEngine, WaitingEngine))
 
 
 def test_key_methods_have_the_stated_parameters_and_defaults() -> None:
@@ -104,6 +105,14 @@ def test_recency_follows_the_formula_and_not_the_examples(engine: RetrievalEngin
     score = engine._compute_recency_score(NOW - timedelta(days=days))
     assert score == pytest.approx(math.exp(-days / 14))
     assert (abs(score - stated) < 0.05) == (days == 0)
+
+
+def test_recency_needs_times_with_a_zone(engine: RetrievalEngine) -> None:
+    """Otherwise the age would depend on the machine."""
+    with pytest.raises(InvalidRequestError, match="happened_at is 2025-11-22"):
+        engine._compute_recency_score(NOW.replace(tzinfo=None))
+    with pytest.raises(InvalidRequestError, match="now is 2025-11-22"):
+        engine._compute_recency_score(NOW, NOW.replace(tzinfo=None))
 
 
 @pytest.mark.parametrize(("accesses", "stated"), [(0, 0.3), (1, 0.5), (10, 0.8), (100, 1.0), (1000, 1.0)])

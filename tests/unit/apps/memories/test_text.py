@@ -49,6 +49,13 @@ def test_signs_of_markdown_lose_their_meaning() -> None:
     assert escaped("a `b` *c* #1 x_y") == "a `b` *c* #1 x_y"
 
 
+def test_a_text_of_backslashes_is_read_once() -> None:
+    """Read again from each backslash, this one would take minutes."""
+    backslashes = "\\" * 100_000
+    assert escaped(f"{backslashes}x") == f"{backslashes}x"
+    assert escaped(f"{backslashes}##") == f"{backslashes * 2}\\#\\#"
+
+
 def test_control_characters_and_turned_text_are_left_out() -> None:
     """No character is left that controls a terminal or misleads a reader."""
     assert format_content("a\x00\x1b[31mb\u202ec\x85d") == "abc d"
