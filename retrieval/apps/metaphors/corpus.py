@@ -13,7 +13,7 @@ from retrieval.apps.metaphors import metaphor as values
 from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import checked_number
+from retrieval.domain.checks import checked_number, written
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items.embedding import TextRole, Vector, checked_vectors
 from retrieval.domain.items.item import Item
@@ -73,6 +73,10 @@ class MetaphorCorpus:
 
     def __init__(self, collection: Collection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
         """``collection`` must contain the static ones: use ``open``, which stores them. Ids must not repeat."""
+        if not isinstance(collection, Collection):
+            raise InvalidRequestError(
+                f"collection is {written(collection)}; give a collection, or use await MetaphorCorpus.open(platform)"
+            )
         self._collection = collection
         self._static: dict[str, Metaphor] = {}
         for metaphor in values.checked_metaphors("static metaphors", static):
@@ -86,8 +90,9 @@ class MetaphorCorpus:
     ) -> Self:
         """The corpus of that name, made if missing, with the static metaphors stored and the candidates settled.
 
-        A stored static metaphor that is no longer in ``static`` is archived; one that ``add`` stored under an id of
-        ``static`` does not change. Raises ``InvalidVectorError`` for an embedding of another space.
+        Metaphors that were added while the embedder did not answer get their vectors. A stored static metaphor that is
+        no longer in ``static`` is archived; one that ``add`` stored under an id of ``static`` does not change. Raises
+        ``InvalidVectorError`` for an embedding of another space.
         """
         checked_platform("platform", platform)
         collection = await platform.collection(name, profile=values.METAPHORS_PROFILE, filterable=values.FILTERABLE)
@@ -283,6 +288,9 @@ class MetaphorCorpus:
             item async for item in self._stored(ACTIVE) if item.source == values.STATIC and item.item_id not in items
         ]
         report = await self._collection.add([*items.values(), *(item.changed(status=ARCHIVED) for item in removed)])
+        if not report.pending and (await self._collection.info()).pending:
+            # An ingest of nothing embeds what waits.
+            report = (await self._collection.ingest(iter(()))).items
         for note in report.notes:
             _log.warning("collection %r: %s", self._collection.name, note)
 

@@ -360,7 +360,7 @@ def combine_scores(
             is_pair = isinstance(pair, tuple | list) and len(pair) == 2
             if not (is_pair and isinstance(pair[0], Metaphor) and checks.is_finite(pair[1])):
                 raise InvalidRequestError(
-                    f"a ranking holds {pair!r:.80}; give pairs of (metaphor, score), as of retrieve"
+                    f"a ranking holds {checks.written(pair)}; give pairs of (metaphor, score), as of retrieve"
                 )
             metaphor, score = pair
             metaphors.setdefault(metaphor.id, metaphor)

@@ -21,6 +21,7 @@ from retrieval.domain import checks
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import Expectation
+from retrieval.domain.learning.context import Context
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
 from retrieval.domain.records.search_record import score_spread
@@ -171,7 +172,7 @@ class MetaphorRetriever:
         model = checked_llm(llm)
         self._generator = None if model is None else Generator(corpus, model, lambda: platform.now, self._seconds)
         self._away = checks.checked_number("away", away)
-        self._actor = values.checked_text("actor", actor)
+        self._actor = Context(actor=actor).actor
         self.model = RetrievalModel(corpus)
         """The learned model, for single metaphors."""
 
@@ -190,7 +191,7 @@ class MetaphorRetriever:
 
         The score is the cosine, at least 0, or once a model is trained, 0.4 × cosine + 0.6 × expected reward. Generated
         candidates join with 0.9 × cosine if the best score is low, ``context`` contains "no good candidates", there are
-        enough ``backtracks``, or the domain is unusual; ``notes`` tell why there are none.
+        enough ``backtracks``, or the domain is unusual. If a language model then suggests none, ``notes`` tell why.
 
         ``limit``: 1 to 1000. ``exclude``: ids to leave out. ``context``: why the caller returns with the problem.
         ``backtracks``: how often the caller has returned; None: the number of excluded ids if there is a context.

@@ -127,10 +127,10 @@ async def test_huge_and_tiny_vectors_of_a_problem_are_as_good_as_any(house: Plat
     await MetaphorRetriever(corpus, platform=house).retrieve_after_backtrack(problems[0], CORPUS[0], "no")
 
 
-async def test_pending_metaphors_are_noted(
+async def test_pending_metaphors_are_noted_and_embedded_when_the_corpus_is_opened_again(
     house: Platform, new_corpus: NewCorpus, embedder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The note comes with an answer of fewer metaphors than requested."""
+    """The note comes with an answer of fewer metaphors than requested; those that were added later wait too."""
 
     async def down(*_: object) -> None:
         raise EmbedderUnavailableError("down")
@@ -138,9 +138,15 @@ async def test_pending_metaphors_are_noted(
     with monkeypatch.context() as patched:
         patched.setattr(embedder, "embed", down)
         corpus = await new_corpus([metaphor("unseen", "nobody embedded this before")])
+        await corpus.add(metaphor("added", "nor this"))
     answer = await MetaphorRetriever(corpus, platform=house).retrieve(FLOW)
     assert not answer
-    assert "1 of 1 metaphors wait for their vector" in answer.notes[-1]
+    assert "2 of 2 metaphors wait for their vector" in answer.notes[-1]
+
+    again = await MetaphorCorpus.open(house, corpus.collection.name, corpus.static)
+    answer = await MetaphorRetriever(again, platform=house).retrieve(FLOW)
+    assert {found.id for found, _ in answer} == {"unseen", "added"}
+    assert not answer.notes
 
 
 async def test_an_outcome_of_another_corpus_is_refused_before_it_counts(
