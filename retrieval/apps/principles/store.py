@@ -433,8 +433,11 @@ class PrincipleStore:
         ]
 
     async def _picks(self, words: str, tags: Sequence[str], shown: Sequence[str]) -> list[Placed]:
-        """Pick principles to explore: among the most relevant that are not shown, those with the highest draws."""
-        where = {**search.little_known(tags, self._platform.now), "item_id": {"nin": list(shown)}}
+        """Pick principles to explore: among the most relevant that are not shown, those with the highest draws.
+
+        A principle without the tags may be relevant too, and would otherwise never be tried by who always gives tags.
+        """
+        where = {**search.little_known((), self._platform.now), "item_id": {"nin": list(shown)}}
         if not words and not tags:
             rivals = await self._eligible(where)
         else:

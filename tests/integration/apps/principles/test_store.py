@@ -199,12 +199,10 @@ async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStor
         await add_judged(store, db, f"good{number}", 20, 19 - number, "sql")
     for number in range(4):
         await store.add_principle(f"new lesson {number}", tags=["sql"], status=CANDIDATE, principle_id=f"new{number}")
-    await store.add_principle("unrelated", tags=["css"], principle_id="css")
     hits = await store.search_principles("a lesson", ["sql"], limit=2, include_exploration=True, session="s1")
 
     assert [hit.is_exploratory for hit in hits] == [False, False, True, True]
     assert all(hit.principle.id.startswith("good") for hit in hits[:2])
-    assert "css" not in {hit.principle.id for hit in hits}
     assert all(0 < hit.propensity < 1 for hit in hits[2:])
     assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in hits)
     assert hits.retrieval_id is not None
@@ -215,6 +213,16 @@ async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStor
     ]
     report = await db.feedback(hits.retrieval_id, hits[3].principle.id, helpful=True)
     assert not report.discounted
+
+
+async def test_a_principle_without_the_questions_tags_is_explored_too(store: PrincipleStore, db: Platform) -> None:
+    """Otherwise agents that always give tags would never try it."""
+    await add_judged(store, db, "proven", 20, 19, "sql")
+    await store.add_principle("a lesson without tags", principle_id="untagged")
+    await store.add_principle("a lesson of another tag", tags=["docs"], principle_id="other")
+    hits = await store.search_principles("a lesson", ["sql"], include_exploration=True)
+    assert [(hit.principle.id, hit.is_exploratory) for hit in hits[:1]] == [("proven", False)]
+    assert {hit.principle.id for hit in hits if hit.is_exploratory} == {"untagged", "other"}
 
 
 async def test_only_young_or_little_used_principles_are_explored(
