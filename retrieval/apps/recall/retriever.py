@@ -227,7 +227,7 @@ class DualRetriever:
     ) -> None:
         """``storage`` is searched; ``llm`` rewrites questions (None: no rewrites).
 
-        - ``seed``: the same seed gives the same rewrites; another seed asks the model for variations.
+        - ``seed``: the same seed gives the same rewrites; another seed asks the model for variations. 64 bits.
         - ``profile``: None for the collection's own.
         - ``rewrite_timeout_seconds``: the seconds that a search waits for rewrites before it goes on without, above 0.
         - ``time_expressions``: the effect of "last week" in a question: ``filter``, ``prefer`` or ``off``.
@@ -240,7 +240,7 @@ class DualRetriever:
                 f"storage is {storage!r:.80}; give a collection, such as await platform.collection('recall')"
             )
         if seed is not None:
-            checks.checked_whole("seed", seed)
+            checks.checked_whole("seed", seed, -(2**63), 2**63 - 1)
         if profile is not None and not isinstance(profile, Profile):
             raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
         checks.check_functions(clock=clock)

@@ -12,7 +12,7 @@ from typing import Any
 from retrieval.apps.tickets import models
 from retrieval.apps.tickets.models import MovedTicket, ProcessingError, RetrievalRequest, SimilarTicket
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, RESOLVED_AT, hours_of, typed_attributes
-from retrieval.domain.checks import checked_list, is_number
+from retrieval.domain.checks import checked_list, checked_positive, is_number, written
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.signals import (
@@ -224,9 +224,10 @@ def rescored(
     """The tickets with ``similarity_score`` and ``metadata_score`` by ``tickets_profile``, the highest score first.
 
     A ticket has a ``vector_similarity``, the cosine from -1 to 1 (negative counts as 0), and may have a ``priority``
-    and ``resolution_time_hours``. Raises ``ProcessingError`` for a ticket without a similarity in that range, and what
-    ``typed_attributes`` and ``tickets_profile`` raise.
+    and ``resolution_time_hours``. Raises ``ProcessingError`` for a ticket without a similarity in that range and for
+    ``time_normalization_hours`` that are not above 0, and what ``typed_attributes`` and ``tickets_profile`` raise.
     """
+    checked_positive("time_normalization_hours", time_normalization_hours, "100", error=ProcessingError)
     profile = models.tickets_profile(
         vector_weight, metadata_weight, priority_weights, time_normalization_hours, known=KnownHours.ALWAYS
     )
@@ -251,7 +252,9 @@ def _cosine(ticket: Mapping[str, Any], number: int) -> float:
         cosine = float(cosine)  # of NumPy too
     if not is_number(cosine, -COSINE_MAX, COSINE_MAX):
         name = ticket.get("ticket_id", number) if isinstance(ticket, Mapping) else number
-        raise ProcessingError(f"ticket {name!r:.80}: {VECTOR} is {cosine!r:.40}; it must be a number from -1 to 1")
+        raise ProcessingError(
+            f"ticket {written(name)}: {VECTOR} is {written(cosine)}; it must be a number from -1 to 1"
+        )
     return float(cosine)
 
 

@@ -20,6 +20,7 @@ from retrieval.domain import errors
 from retrieval.domain.items.collection import ValueCount
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import count_vectors
+from retrieval.platform import checked_platform
 
 _TRUSTED_A_SECOND = 20_000
 """A count of this many vectors is reused for a second: counting 100,000 takes 30 ms, and happens at most every 5 s."""
@@ -37,7 +38,7 @@ class RetrievalService:
 
     def __init__(self, config: RetrievalConfig | None = None, platform: Platform | None = None) -> None:
         self.config = config or RetrievalConfig()
-        self._given = platform
+        self._given = None if platform is None else checked_platform("platform", platform)
         self._own: Platform | None = None
         self._collection: Collection | None = None
         self._checked: object = None

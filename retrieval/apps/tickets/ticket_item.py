@@ -12,7 +12,7 @@ from typing import Any
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.readers.csv_files import parse_tags
 from retrieval.adapters.readers.records import ATTRIBUTE_PREFIX, FIELD_NAMES
-from retrieval.domain.checks import is_finite, parse_value, stored_time
+from retrieval.domain.checks import is_finite, parse_value, stored_time, written
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.signals import resolved_at_of
@@ -101,7 +101,8 @@ def typed_attributes(attributes: Mapping[str, Any], ticket_id: str) -> dict[str,
     hours = typed.get(HOURS)
     if hours is not None and not is_finite(hours):
         del typed[HOURS]
-        typed |= {HOURS: _hours(hours, ticket_id)} if str(hours).strip() else {}
+        if isinstance(hours, int) or str(hours).strip():
+            typed[HOURS] = _hours(hours, ticket_id)
     return typed
 
 
@@ -159,10 +160,11 @@ def _text(value: Any) -> Any:
 
 def _hours(hours: object, key: str) -> float:
     """The number in a text; ``+5`` and ``.5`` are numbers too."""
-    text = str(hours).strip()
+    # A whole number that comes here is too large for a float, and may be too long to be written.
+    text = "" if isinstance(hours, int) else str(hours).strip()
     if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         raise InvalidItemError(
-            f"ticket {key!r}: {HOURS} is {hours!r:.60}, which is not a number; write hours such as 4.5",
+            f"ticket {key!r}: {HOURS} is {written(hours)}; write hours such as 4.5",
             item_id=key,
         )
     return float(text)

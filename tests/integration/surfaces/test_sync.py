@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from retrieval import Context, Item, Settings, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.adapters.readers import InputLine
+from retrieval.apps import metaphors, tickets
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor
 from retrieval.domain.errors import (
     BadLineError,
@@ -221,6 +222,22 @@ def test_errors_come_out_as_they_are(platform: SyncPlatform, tmp_path: Path) -> 
     with pytest.raises(BadLineError):
         platform.collection("files").ingest(read_items(file))
     assert platform.collection("files").info().items == 0
+
+
+@pytest.mark.parametrize(
+    ("make", "needed"),
+    [
+        (lambda: DualRetriever("x", None), "SyncCollection"),  # type: ignore[arg-type]
+        (lambda: RetrievalService(platform="x"), "SyncPlatform"),  # type: ignore[arg-type]
+        (lambda: MetaphorCorpus("x"), "SyncCollection"),  # type: ignore[arg-type]
+        (lambda: tickets.RetrievalService(platform="x"), "give an open platform"),  # type: ignore[arg-type]
+        (lambda: metaphors.MetaphorCorpus("x"), "give a collection"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_application_says_what_it_is_made_of(make: Callable[[], object], needed: str) -> None:
+    """At once, and not at its first call."""
+    with pytest.raises(InvalidRequestError, match=needed):
+        make()
 
 
 def test_a_callback_cannot_use_the_door(platform: SyncPlatform, tmp_path: Path) -> None:

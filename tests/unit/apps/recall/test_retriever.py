@@ -22,6 +22,7 @@ STORAGE: Any = SimpleNamespace(search=print)
         ({"llm": "gpt"}, "llm is 'gpt'; give a language model"),
         ({"profile": "x"}, "profile is 'x'; give a Profile"),
         ({"seed": "x"}, "seed is 'x'"),
+        ({"seed": 10**5000}, "seed is a number of many digits"),
         ({"rewrite_timeout_seconds": 10**400}, "rewrite_timeout_seconds is a number of many digits"),
         ({"clock": 5}, "clock is 5; it must be a function"),
     ],

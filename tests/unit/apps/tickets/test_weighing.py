@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from retrieval.apps.tickets import PriorityWeights, ProcessingError, rescored
-from retrieval.domain.errors import InvalidItemError, InvalidProfileError, InvalidRequestError
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 
 
 def test_the_score_is_the_formulas() -> None:
@@ -52,11 +52,20 @@ def test_equal_scores_are_ordered_by_id_and_nothing_is_nothing() -> None:
     assert rescored([]) == []
 
 
-@pytest.mark.parametrize("value", [None, "0.5", True, float("nan"), 10**400, 1.1, -1.1, 85])
+@pytest.mark.parametrize(
+    "value", [None, "0.5", True, float("nan"), 10**400, pytest.param(10**5000, id="5000 digits"), 1.1, -1.1, 85]
+)
 def test_a_ticket_needs_its_similarity(value: Any) -> None:
     """The error names the ticket."""
     with pytest.raises(ProcessingError, match=r"'T-1': vector_similarity"):
         rescored([{"ticket_id": "T-1", "vector_similarity": value}])
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_hours_that_no_float_holds_are_refused(digits: int) -> None:
+    """Python does not even write numbers of thousands of digits."""
+    with pytest.raises(InvalidItemError, match="'T-1': resolution_time_hours is a number of many digits; write hours"):
+        rescored([{"ticket_id": "T-1", "vector_similarity": 0.5, "resolution_time_hours": 10**digits}])
 
 
 def test_one_weight_is_completed_and_two_hold() -> None:
@@ -84,5 +93,5 @@ def test_weights_that_make_no_score_are_refused() -> None:
         rescored([], 0, 0)
     with pytest.raises(ProcessingError, match="vector_weight is a number of many digits"):
         rescored([], 10**5000, 0.5)
-    with pytest.raises(InvalidProfileError, match="normalization_hours"):
+    with pytest.raises(ProcessingError, match=r"^time_normalization_hours is 0; it must be a number above 0"):
         rescored([], time_normalization_hours=0)
