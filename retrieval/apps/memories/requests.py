@@ -98,7 +98,7 @@ class RelevantMemory(Memory):
 
     @property
     def signals(self) -> dict[str, float]:
-        """The value of each signal that counts, by its name, 0 to 1."""
+        """The value of each signal by its name, 0 to 1; 0 for a signal for which the question has no input."""
         return {part.leg: part.raw_score for part in self.explanation.contributions if part.leg in signals.SIGNALS}
 
 

@@ -35,7 +35,7 @@ TaskType = Annotated[
     values.sized(
         1,
         100,
-        "The sort of task, as interaction_type of store_memory: only memories of it and of related sorts are given.",
+        "The sort of task, by the interaction_type of memories: only memories of it and of related sorts are given.",
     ),
 ]
 InteractionTypes = Annotated[
