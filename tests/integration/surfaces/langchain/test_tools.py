@@ -310,6 +310,9 @@ async def test_an_agents_calls_of_the_tools_are_answered_in_a_graph(platform: Sy
         {"name": "get_index_stats", "args": {}, "id": "1", "type": "tool_call"},
         {"name": "search_similar_tickets", "args": {"title": "a", "description": "b", "top_k": 1}, "id": "2"},
         {"name": "apply_hybrid_scoring", "args": {"similar_tickets": [], "vector_weight": 2}, "id": "3"},
+        {"name": "search_similar_tickets", "args": {"title": "a", "description": "b", "top_k": 0}, "id": "4"},
+        {"name": "search_similar_tickets", "args": {"title": "a", "description": "b", "domain": "CIW"}, "id": "5"},
+        {"name": "apply_hybrid_scoring", "args": {"similar_tickets": [], "weight": 1}, "id": "6"},
     ]
 
     state = await builder.compile().ainvoke({"messages": [AIMessage("", tool_calls=calls)]})
@@ -318,6 +321,9 @@ async def test_an_agents_calls_of_the_tools_are_answered_in_a_graph(platform: Sy
     assert f'"total_vectors": {len(TICKETS)}' in contents["1"]
     assert "similar_tickets" in contents["2"]
     assert "vector_weight is 2.0; it must be a number from 0 to 1" in contents["3"]
+    assert "ProcessingError('wrong arguments: top_k: must be 1 or more')" in contents["4"]
+    for call, misnamed in (("5", "domain"), ("6", "weight")):
+        assert f"{misnamed}: Extra inputs are not permitted" in contents[call]
 
 
 def test_the_tools_tell_a_model_what_to_give_them() -> None:
