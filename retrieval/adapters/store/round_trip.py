@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 import select
+import sys
 import time
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import suppress
@@ -195,6 +196,9 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         future = self._answered
         try:
             self.pgconn.consume_input()
+            # uvloop calls once for an error of the socket, and never again; libpq meets the error after the last data.
+            while self._is_broken():
+                self.pgconn.consume_input()
         except psycopg.Error as error:
             self.unwatch()
             if future is not None and not future.done():
@@ -202,6 +206,10 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             return
         if future is not None and not future.done() and not self.pgconn.is_busy():
             future.set_result(None)
+
+    def _is_broken(self) -> bool:
+        """Whether the socket has an error, or was closed by the server; there may be data before that."""
+        return sys.platform != "win32" and any(events & ~select.POLLIN for _, events in self.poll.poll(0))
 
 
 _Value = TypeVar("_Value")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -298,6 +300,32 @@ async def test_a_read_whose_connection_dies_meanwhile_is_done_again(platform: Pl
     with pytest.raises(DatabaseError, match="gave up waiting"):
         await reading
     assert first != second
+
+
+_LAST_WORDS = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no uvloop")
+def test_uvloop_notices_a_server_that_ends_without_reading_a_statement(database_url: str, settings: Settings) -> None:
+    """Data and the socket's error come together, and uvloop tells of an error once: the call waited for its time."""
+    import uvloop
+
+    async def ask() -> None:
+        async with connect(database_url, settings=settings) as platform:
+            connection = await platform.database._pool.take()  # noqa: SLF001
+            connection.unwatch()
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                os.dup2(ours.fileno(), connection.pgconn.socket)
+                asked = asyncio.create_task(round_trip.run_together(connection, [PID]))
+                await asyncio.sleep(0.01)
+                theirs.sendall(b"E" + (len(_LAST_WORDS) + 4).to_bytes(4) + _LAST_WORDS)
+            async with asyncio.timeout(10):
+                with pytest.raises(psycopg.OperationalError):
+                    await asked
+            platform.database._pool.put(connection)  # noqa: SLF001
+
+    uvloop.run(ask())
 
 
 async def _sleeping(connection: psycopg.AsyncConnection[Any]) -> list[int]:
