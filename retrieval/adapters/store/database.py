@@ -184,6 +184,7 @@ class Database:
             return await self._read(tenant_id, statements, settings)
         except DatabaseUnreachableError:
             _log.info("the connection was lost; reading again on a new one")
+            self._pool.close_idle()  # a server that restarts ends all of them, one after the other
             return await self._read(tenant_id, statements, settings)
 
     async def write(

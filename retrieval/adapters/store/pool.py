@@ -138,10 +138,14 @@ class ConnectionPool:
     def close(self) -> None:
         """Close the idle connections now, and the others when they are returned."""
         self.is_closed = True
-        while self._idle:
-            self._drop(self._idle.pop()[0])
+        self.close_idle()
         while (future := self._next_waiting()) is not None:
             future.set_exception(InvalidRequestError(PLATFORM_CLOSED))
+
+    def close_idle(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._drop(self._idle.pop()[0])
 
     def _drop(self, connection: SessionConnection) -> bool:
         connection.unwatch()

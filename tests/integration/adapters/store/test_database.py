@@ -328,6 +328,27 @@ def test_uvloop_notices_a_server_that_ends_without_reading_a_statement(database_
     uvloop.run(ask())
 
 
+async def test_a_read_is_not_repeated_on_a_connection_that_the_server_is_about_to_end(platform: Platform) -> None:
+    """A server that restarts ends all of them, each with the statement that it was sent."""
+    loop, pool = asyncio.get_running_loop(), platform.database._pool  # noqa: SLF001
+    former = await _open_connections(platform, 3)
+    taken = [await pool.take() for _ in range(3)]
+    with contextlib.ExitStack() as opened:
+        for connection in taken:
+            connection.unwatch()
+            ours, theirs = map(opened.enter_context, socket.socketpair())
+            os.dup2(ours.fileno(), connection.pgconn.socket)
+
+            def end(theirs: socket.socket = theirs) -> None:
+                loop.remove_reader(theirs)
+                theirs.close()
+
+            loop.add_reader(theirs, end)
+            pool.put(connection)
+        [[pid]] = await platform.database.read(None, PID)
+    assert pid not in former
+
+
 async def _sleeping(connection: psycopg.AsyncConnection[Any]) -> list[int]:
     cursor = await connection.execute(
         "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
