@@ -19,6 +19,9 @@ from retrieval.surfaces.http.routes import installation
 _NEVER = (RetrievalError, RunningLoopError, RefusalError)
 """Errors that HTTP never returns: two base classes, and the error of a running loop."""
 
+_WAITS = {"rate-limited": "as it says", "idempotency-conflict": "1 s while it is in progress"}
+"""The times to wait of problems whose time is not always the same."""
+
 HEAD = "| Type | Status | `Retry-After` | What happened | Class |\n|---|---|---|---|---|\n"
 """The header of the table."""
 
@@ -31,7 +34,7 @@ def error_table() -> str:
 
 
 def _row(kind: ProblemType, name: str) -> str:
-    wait = "as it says" if kind.status == 429 else "" if kind.retry_after is None else f"{kind.retry_after} s"
+    wait = _WAITS.get(kind.name, "" if kind.retry_after is None else f"{kind.retry_after} s")
     return f"| `{kind.type}` | {kind.status} | {wait} | {kind.title} | {name} |\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -50,6 +51,13 @@ async def answers(service: Served, *parts: bytes, ends: bool = True) -> bytes:
         writer.close()
 
 
+def check_no_id(answer: bytes) -> None:
+    """The refusal of a connection names no request, as docs/reference/errors.md says."""
+    head, body = answer.split(b"\r\n\r\n", 1)
+    assert set(json.loads(body)) == {"type", "title", "status", "detail"}
+    assert b"x-request-id" not in head.lower()
+
+
 async def test_a_head_that_is_too_large_is_refused(service: Served) -> None:
     """In one header, in many, or in a header behind a body; a header block of exactly the limit is accepted.
 
@@ -63,6 +71,7 @@ async def test_a_head_that_is_too_large_is_refused(service: Served) -> None:
         answer = await answers(service, head, ends=False)
         assert answer.startswith(b"HTTP/1.1 431 ")
         assert b"application/problem+json" in answer
+        check_no_id(answer)
     begin, end = GET + b"Content-Length: 90000\r\nX-A: ", b"\r\n\r\n"
     fits = begin + b"a" * (HEAD_BYTES - len(begin) - len(end)) + end
     reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
@@ -184,7 +193,9 @@ async def test_the_service_is_no_tunnel(service: Served) -> None:
     """Whatever the form of the target."""
     for target in (b"localhost:80", b"/livez"):
         head = b"CONNECT " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        assert (await answers(service, head + GET + b"\r\n", ends=False)).startswith(b"HTTP/1.1 400 ")
+        answer = await answers(service, head + GET + b"\r\n", ends=False)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        check_no_id(answer)
 
 
 async def test_a_page_of_an_allowed_origin_reads_every_header(service: Served) -> None:
@@ -201,6 +212,7 @@ async def test_bytes_that_are_not_http_are_refused(service: Served) -> None:
     answer = await answers(service, b"\x16\x03\x01 hello\r\n\r\n", ends=False)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"application/problem+json" in answer
+    check_no_id(answer)
 
 
 async def test_a_body_that_never_comes_is_given_up_in_the_time_of_its_request(service: Served) -> None:
