@@ -10,6 +10,7 @@ from fastapi import APIRouter, Body, Depends, Request
 from fastapi.responses import Response
 
 from retrieval.apps.tickets import PreviewConfig, RetrievalRequest, RetrievalResponse, RetrievalService, SearchPreview
+from retrieval.domain.checks import is_storable
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.http.caller import ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import JSONAnswer, JSONBodies
@@ -115,19 +116,29 @@ async def tickets_stats(tickets: Tickets) -> JSONAnswer:
 @router.post("/preview", response_model=SearchPreview, summary="Compare weightings on a ticket")
 async def preview_tickets(tickets: Tickets, body: TicketPreviewRequest) -> Response:
     """Rank one search under each weighting, and explain the moves of tickets. Nothing is recorded."""
-    with _located({"query": _longer(body.title, body.description)}):
+    members = {
+        "query": (_longer(body.title, body.description),),
+        "candidates": ("config", "candidates"),
+        "occurred_at": ("config", "as_of"),
+        "item_id": ("config", "exclude_ids"),
+    }
+    with _located(members):
         preview = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
     return Response(preview.model_dump_json(), media_type=_JSON)
 
 
-def _members_of(request: RetrievalRequest) -> dict[str, str]:
+_Members = Mapping[str, tuple[str, ...]]
+
+
+def _members_of(request: RetrievalRequest) -> _Members:
     """The locations in the request of the arguments of the search."""
+    is_self = request.exclude_self is not None and all(map(is_storable, request.exclude_ids))
     return {
-        "query": "query_text" if request.query_text else _longer(request.title, request.description),
-        "domain": "domain_filter",
-        "occurred_at": "as_of",
-        "item_id": "exclude_ids" if request.exclude_ids else "exclude_self",
-        "vector": "query_embedding",
+        "query": ("query_text" if request.query_text else _longer(request.title, request.description),),
+        "domain": ("domain_filter",),
+        "occurred_at": ("as_of",),
+        "item_id": ("exclude_self" if is_self else "exclude_ids",),
+        "vector": ("query_embedding",),
     }
 
 
@@ -137,12 +148,13 @@ def _longer(title: str | None, description: str | None) -> str:
 
 
 @contextmanager
-def _located(members: Mapping[str, str]) -> Iterator[None]:
+def _located(members: _Members) -> Iterator[None]:
     """Point an error of the search at its location in the request."""
     try:
         yield
     except InvalidRequestError as error:
-        error.location = tuple(members.get(str(step), step) for step in error.location[:1])
+        for step in error.location[:1]:
+            error.location = members.get(str(step), (step,))
         raise
 
 

@@ -82,6 +82,10 @@ async def test_a_search_answers_as_the_service_does(
         ({"query_embedding": [1.0]}, ["/query_embedding"]),
         ({"title": "a" * 40_000, "description": "b"}, ["/title"]),
         ({"title": "a", "description": "b" * 40_000}, ["/description"]),
+        ({"title": "a", "exclude_ids": ["ok", "a\x00"], "exclude_self": "ok"}, ["/exclude_ids"]),
+        ({"title": "a", "exclude_ids": ["a\x00"]}, ["/exclude_ids"]),
+        ({"title": "a", "exclude_ids": ["ok"], "exclude_self": "a\x00"}, ["/exclude_self"]),
+        ({"title": "a", "exclude_self": "a\x00"}, ["/exclude_self"]),
     ],
 )
 async def test_a_request_that_cannot_be_is_refused(
@@ -90,6 +94,26 @@ async def test_a_request_that_cannot_be_is_refused(
     """422, whether the model or the service refuses it."""
     assert service is not None
     answer = await client.post("/v2/retrieval/search", json=body)
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in answer.json().get("errors", [])] == pointers
+
+
+@pytest.mark.parametrize(
+    ("body", "pointers"),
+    [
+        ({"title": "a", "config": {"candidates": 2, "top_k": 5}}, ["/config/candidates"]),
+        ({"title": "a", "config": {"exclude_ids": ["a\x00"]}}, ["/config/exclude_ids"]),
+        ({"title": "a", "config": {"top_k": 101}}, ["/config/top_k"]),
+        ({"title": "a", "domain": "M\x00"}, ["/domain"]),
+        ({"title": "a", "description": "b" * 40_000}, ["/description"]),
+    ],
+)
+async def test_a_preview_that_cannot_be_is_refused(
+    client: AsyncClient, service: RetrievalService, body: dict[str, Any], pointers: list[str]
+) -> None:
+    """The pointer leads to the member of the request, also within its configuration."""
+    assert service is not None
+    answer = await client.post("/v2/retrieval/preview", json=body)
     assert answer.status_code == 422
     assert [error["pointer"] for error in answer.json().get("errors", [])] == pointers
 
