@@ -48,6 +48,7 @@ _PROBLEM_SCHEMA: Json = {
         "detail": {"type": "string", "description": "What happened, and what to do next."},
         "instance": {"type": "string", "description": "The path of the request, percent-encoded."},
         "request_id": {"type": "string", "description": "The id of the request in the service's log."},
+        "item_id": {"type": "string", "description": "The item that cannot be stored, if there are several."},
         "errors": {
             "type": "array",
             "description": "The invalid places.",

@@ -97,7 +97,7 @@ _OK: dict[int | str, dict[str, Any]] = {200: {"headers": _ETAG}}
 _CHANGED: dict[int | str, dict[str, Any]] = {412: {"description": "The item does not have the expected version"}}
 _LINES = """{"line":1,"item_id":"T-1","result":"added"}
 {"line":2,"error":{"type":"/problems/invalid-item","title":"An item that cannot be stored","status":422,"detail":"…"}}
-{"summary":{"added":1,"changed":0,"unchanged":0,"rejected":1,"embedded":1,"pending":0,"cut":0,"notes":[]}}
+{"summary":{"added":1,"changed":0,"unchanged":0,"rejected":1,"embedded":1,"pending":0,"repeated":0,"cut":0,"notes":[]}}
 """
 _STREAM: dict[str, Any] = {
     "requestBody": {

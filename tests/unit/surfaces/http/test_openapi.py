@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -9,7 +10,11 @@ import pytest
 from pydantic import TypeAdapter
 
 from retrieval.apps.tickets import RetrievalRequest
+from retrieval.domain.errors import InvalidItemError
+from retrieval.services.add import AddReport
+from retrieval.surfaces.http.bulk import MEDIA_TYPE, _summary
 from retrieval.surfaces.http.openapi import operations
+from retrieval.surfaces.http.problems import problem_of
 from retrieval.surfaces.http.routes import collections, items, profiles, search, tickets
 from retrieval.surfaces.http.routes import learning as feedback
 from tests.support.serving import description
@@ -100,6 +105,20 @@ def test_examples_are_what_may_be_sent(model: type[Any]) -> None:
 def test_examples_of_tickets_are_what_may_be_sent() -> None:
     """The request is the application's own."""
     assert RetrievalRequest.model_validate(tickets.SEARCH_EXAMPLE).top_k == 10
+
+
+def test_every_member_of_a_problem_is_described() -> None:
+    """Those of invalid items, of invalid requests, and those that an answer adds."""
+    refused = InvalidItemError("the item has no text", item_id="T-1").at("items", 0)
+    described = description()["components"]["schemas"]["Problem"]["properties"]
+    assert described.keys() == {*problem_of(refused), "instance", "request_id"}
+
+
+def test_the_example_of_a_stream_has_every_figure_of_its_summary() -> None:
+    """The token is there only if the service uses read replicas."""
+    answer = description()["paths"]["/v1/collections/{name}/items/bulk"]["post"]["responses"]["200"]
+    *_, last = answer["content"][MEDIA_TYPE]["example"].splitlines()
+    assert json.loads(last)["summary"].keys() == _summary(AddReport(), {}, None)["summary"].keys()
 
 
 def test_an_attributes_docstring_is_its_description() -> None:
