@@ -49,8 +49,7 @@ def write() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "openapi.json", Path(folder) / "schema.ts"
         source.write_text(json.dumps(described), encoding="utf-8")
-        options = ["--output", str(target), "--alphabetize", "--default-non-nullable=false", "--empty-objects-unknown"]
-        subprocess.run([npm, "run", "--silent", "generate", "--", str(source), *options], cwd=CLIENT, check=True)
+        subprocess.run([npm, "run", "--silent", "generate", "--", str(source), str(target)], cwd=CLIENT, check=True)
         TYPES.write_text(header(described) + target.read_text(encoding="utf-8"), encoding="utf-8")
     subprocess.run([npm, "run", "--silent", "build"], cwd=CLIENT, check=True)
 

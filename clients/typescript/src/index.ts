@@ -92,7 +92,7 @@ export function connect(options: Options): RetrievalClient {
       throw request.signal.aborted ? error : new NoAnswerError(request, error);
     }
   };
-  return createClient<paths>({ baseUrl: options.baseUrl, headers, fetch: send });
+  return createClient<paths>({ baseUrl: options.baseUrl, headers, bodySerializer: serialized, fetch: send });
 }
 
 /** The data of a response. Throws `ProblemError` if the response is an error. */
@@ -128,6 +128,11 @@ export async function* addEach(
 }
 
 const STREAM = "application/x-ndjson";
+
+/** A body as it is sent: texts and files unchanged, anything else as JSON. */
+function serialized(body: unknown): unknown {
+  return typeof body === "string" || body instanceof Blob || body instanceof Uint8Array ? body : JSON.stringify(body);
+}
 
 /** The statuses that ask to wait, by `Retry-After`; 409: an earlier attempt of the same write is in progress. */
 const WAITING = new Set([409, 429, 503]);

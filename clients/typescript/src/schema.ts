@@ -5749,43 +5749,43 @@ export interface operations {
                  *
                  *     By mail.
                  */
-                "application/octet-stream": string;
+                "application/octet-stream": Blob | Uint8Array | string;
                 /**
                  * @example # Leave
                  *
                  *     By mail.
                  */
-                "application/pdf": string;
+                "application/pdf": Blob | Uint8Array | string;
                 /**
                  * @example # Leave
                  *
                  *     By mail.
                  */
-                "application/vnd.openxmlformats-officedocument.wordprocessingml.document": string;
+                "application/vnd.openxmlformats-officedocument.wordprocessingml.document": Blob | Uint8Array | string;
                 /**
                  * @example # Leave
                  *
                  *     By mail.
                  */
-                "application/xhtml+xml": string;
+                "application/xhtml+xml": Blob | Uint8Array | string;
                 /**
                  * @example # Leave
                  *
                  *     By mail.
                  */
-                "text/html": string;
+                "text/html": Blob | Uint8Array | string;
                 /**
                  * @example # Leave
                  *
                  *     By mail.
                  */
-                "text/markdown": string;
+                "text/markdown": Blob | Uint8Array | string;
                 /**
                  * @example # Leave
                  *
                  *     By mail.
                  */
-                "text/plain": string;
+                "text/plain": Blob | Uint8Array | string;
             };
         };
         responses: {

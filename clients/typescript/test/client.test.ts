@@ -48,10 +48,45 @@ test("a stream of items has a result for each", async () => {
   assert.equal(lines.length, 3);
   assert.deepEqual(lines[0], { line: 1, item_id: "c", result: "added" });
   assert.equal(lines[1]?.error?.type, "/problems/invalid-item");
+  assert.equal(lines[1]?.error?.item_id, undefined);
   assert.deepEqual([lines[2]?.summary?.added, lines[2]?.summary?.rejected], [1, 1]);
   for await (const line of addEach(client, params.path.name, items)) {
     assert.equal(line.result, "unchanged");
     break; // the rest of the response is not read
+  }
+});
+
+test("a text or a file is stored as it is", async () => {
+  const path = "/v1/collections/{name}/documents/{document_id}";
+  const text = '# Travel\n\nWrite "booked" on the form.\nSend it by mail.';
+  const bodies = { text, file: new Blob([text]), bytes: Buffer.from(text) };
+  for (const [document_id, body] of Object.entries(bodies)) {
+    const document = { path: { name: params.path.name, document_id } };
+    await ok(client.PUT(path, { params: document, body, headers: { "Content-Type": "text/markdown" } }));
+    const stored = await ok(client.GET(path, { params: document }));
+    assert.match(stored.text, /Write "booked" on the form\.\sSend it by mail\./);
+  }
+});
+
+test("a text without a content type is stored as it is, or refused", async () => {
+  const path = "/v1/collections/{name}/documents/{document_id}";
+  const document = { path: { name: params.path.name, document_id: "travel.md" } };
+  await ok(client.PUT(path, { params: document, body: 'Write "booked".' }));
+  assert.equal((await ok(client.GET(path, { params: document }))).text, 'Write "booked".');
+
+  const unnamed = { path: { name: params.path.name, document_id: "travel" } };
+  const refused = client.PUT(path, { params: unnamed, body: "Write it." });
+  await assert.rejects(ok(refused), (error: unknown) => error instanceof ProblemError && error.status === 422);
+  const lines = client.POST("/v1/collections/{name}/items/bulk", { params, body: '{"id":"d","title":"D"}\n' });
+  await assert.rejects(ok(lines), (error: unknown) => error instanceof ProblemError && error.status === 415);
+});
+
+test("lines and tables are sent as they are", async () => {
+  const bulk = "/v1/collections/{name}/items/bulk";
+  const bodies = { "application/x-ndjson": '{"id":"e","title":"E"}\n', "text/csv": "id,title\nf,F\n" };
+  for (const [type, body] of Object.entries(bodies)) {
+    const sent = client.POST(bulk, { params, body, headers: { "Content-Type": type }, parseAs: "text" });
+    assert.match(await ok(sent), /"result":"added"/);
   }
 });
 
