@@ -18,23 +18,28 @@ export interface Options {
   key?: string | undefined;
   /** The number of times that a request is repeated if the service does not answer, or asks to wait. Default: 2. */
   retries?: number;
-  /** The time limit of one attempt, in seconds. Default: 30. */
+  /**
+   * The time limit of one attempt and its whole response, in seconds; a stream of items has none. Default: 40, because the
+   * service itself ends a request after 30 seconds, and may answer a write up to 5 seconds later.
+   */
   timeoutSeconds?: number;
   /** The longest wait before the next attempt, in seconds. Default: 10. */
   maxWaitSeconds?: number;
   /** Sends one request; default: the global `fetch`. */
-  fetch?: (request: Request) => Promise<Response>;
+  fetch?: Sender;
 }
 
-/** The result of one line of a stream; the last one is the summary of all lines. */
+type Sender = (request: Request) => Promise<Response>;
+
+/** The result of one item of a stream; the last one is the summary of all items. */
 export interface Line {
-  /** The number of the line, from 1; the summary has none. */
+  /** The number of the item, from 1; the summary has none. */
   line?: number;
   item_id?: string;
   result?: "added" | "changed" | "unchanged";
-  /** The reason why the line was refused; with the summary, the reason why the stream ended early. */
+  /** The reason why the item was refused; with the summary, the reason why the stream ended early. */
   error?: Problem;
-  /** The number of lines with each result, further figures, and notes. */
+  /** The number of items with each result, further figures, and notes. */
   summary?: Summary;
 }
 
@@ -70,9 +75,9 @@ export class ProblemError extends Error {
   }
 }
 
-/** There was no response: the service cannot be reached, or took too long; `cause` is the error of `fetch`. */
+/** There was no whole response: the service cannot be reached, took too long, or broke off; `cause` is the error. */
 export class NoAnswerError extends Error {
-  constructor(request: Request, cause: unknown) {
+  constructor(request: Pick<Request, "method" | "url">, cause: unknown) {
     super(`no answer from ${request.method} ${request.url}: ${String(cause)}`, { cause });
     this.name = "NoAnswerError";
   }
@@ -103,31 +108,63 @@ export async function ok<Data>(answer: Promise<Answer<Data>>): Promise<Exclude<D
 }
 
 /**
- * Store any number of items, one per line; yields the result of each line, and at the end the summary.
+ * Store any number of items; yields the result of each, and at the end the summary.
  *
- * Throws `ProblemError` if the stream is refused. The stream is not repeated; a caller may repeat it, because items that
- * are stored already are `unchanged`.
+ * The items are sent in requests of some MiB, one after the other, so that neither they nor their results are in memory
+ * as a whole. An id that occurs twice is noticed (`repeated`) only within a request.
+ *
+ * Throws `ProblemError` if a request is refused, and `NoAnswerError` if it fails or its response breaks off; the items of
+ * the requests before it are stored. A caller may send all items again, because those that are stored are `unchanged`.
  */
 export async function* addEach(
   client: RetrievalClient,
   collection: string,
   items: Iterable<components["schemas"]["ItemSent"]>,
 ): AsyncGenerator<Line> {
-  let text = "";
-  for (const item of items) text += `${JSON.stringify(item)}\n`;
-  const answer = await client.POST("/v1/collections/{name}/items/bulk", {
-    params: { path: { name: collection } },
-    headers: { "Content-Type": STREAM },
-    body: text as never,
-    bodySerializer: (body: unknown) => body as string,
-    parseAs: "stream",
-  } as never);
-  const { data, error, response } = answer as unknown as Answer<ReadableStream<Uint8Array>>;
-  if (!response.ok || !data) throw new ProblemError(response.status, problemOf(error, response), retryAfter(response));
-  yield* linesOf(data);
+  const [added, changed, unchanged, rejected, embedded, pending, repeated, cut] = [0, 0, 0, 0, 0, 0, 0, 0];
+  const total: Summary = { added, changed, unchanged, rejected, embedded, pending, repeated, cut, notes: [] };
+  let before = 0;
+  for (const part of partsOf(items)) {
+    const { data, error, response } = await client.POST("/v1/collections/{name}/items/bulk", {
+      params: { path: { name: collection } },
+      headers: { "Content-Type": "application/x-ndjson" },
+      body: part.text,
+      parseAs: "stream",
+    });
+    if (!data) throw new ProblemError(response.status, problemOf(error, response), retryAfter(response));
+    for await (const line of linesOf(data, response)) {
+      if (line.summary) include(total, line.summary);
+      else yield { ...line, line: before + (line.line ?? 0) };
+      if (line.error && line.summary) return yield { ...line, summary: total };
+    }
+    before += part.lines;
+  }
+  yield { summary: total };
 }
 
-const STREAM = "application/x-ndjson";
+/** The least length of the text of one request, unless all items are shorter. */
+const PART = 8 * 1024 * 1024;
+
+/** The items as texts of lines. The last one is no shorter: the service refuses a short text without any valid item. */
+function* partsOf(items: Iterable<unknown>): Generator<{ text: string; lines: number }> {
+  let [part, rest] = [{ text: "", lines: 0 }, { text: "", lines: 0 }];
+  for (const item of items) {
+    rest.text += `${JSON.stringify(item)}\n`;
+    rest.lines++;
+    if (rest.text.length < PART) continue;
+    if (part.lines) yield part;
+    [part, rest] = [rest, { text: "", lines: 0 }];
+  }
+  yield { text: part.text + rest.text, lines: part.lines + rest.lines };
+}
+
+/** Add the figures of one request's summary to those of the requests before it. */
+function include(total: Summary, summary: Summary): void {
+  const { notes, token, ...figures } = summary;
+  for (const [name, figure] of Object.entries(figures)) total[name as keyof typeof figures] += figure;
+  total.notes = [...new Set([...total.notes, ...notes])];
+  if (token !== undefined) total.token = token;
+}
 
 /** A body as it is sent: texts and files unchanged, anything else as JSON. */
 function serialized(body: unknown): unknown {
@@ -139,37 +176,56 @@ const WAITING = new Set([409, 429, 503]);
 
 /** Send the request, and repeat it if necessary; a write has an idempotency key, so that it is done once. */
 async function sendRepeated(request: Request, options: Options): Promise<Response> {
-  const { retries = 2, timeoutSeconds = 30, maxWaitSeconds = 10, fetch: send = fetch } = options;
-  const isStream = request.headers.get("Content-Type") === STREAM;
-  if (isStream) return send(request);
-  if (request.method !== "GET" && !request.headers.has("Idempotency-Key")) {
+  const { retries = 2, timeoutSeconds = 40, maxWaitSeconds = 10, fetch: send = fetch } = options;
+  const isStream = request.method === "POST" && new URL(request.url).pathname.endsWith("/items/bulk");
+  if (request.method !== "GET" && !isStream && !request.headers.has("Idempotency-Key")) {
     request.headers.set("Idempotency-Key", crypto.randomUUID());
   }
   for (let attempt = 0; ; attempt++) {
+    request.signal.throwIfAborted();
     const isLast = attempt >= retries;
-    const signal = AbortSignal.any([request.signal, AbortSignal.timeout(timeoutSeconds * 1000)]);
     let wait = Math.min(2 ** attempt / 4, maxWaitSeconds);
     try {
-      const response = await send(new Request(request.clone(), { signal }));
+      const response = await (isStream ? send(request.clone()) : sendWithin(timeoutSeconds, request, send));
       const asked = retryAfter(response);
       if (isLast || !WAITING.has(response.status) || asked === undefined || asked > maxWaitSeconds) return response;
       await response.body?.cancel();
       wait = asked;
     } catch (error) {
-      if (isLast || request.signal.aborted) throw error;
+      if (isLast || isStream || request.signal.aborted) throw error;
     }
     await waited(wait, request.signal);
   }
 }
 
-/** Wait for the seconds. Throws the signal's reason as soon as it is aborted. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+/** The response with its whole body, within the time limit. */
+async function sendWithin(seconds: number, request: Request, send: Sender): Promise<Response> {
+  const stop = new AbortController();
+  const sent = new Request(request.clone(), { signal: stop.signal });
+  const follow = (): void => stop.abort(request.signal.reason);
+  // The timer names `sent` to keep it: a request that nothing refers to is collected, and no longer hears of its signal.
+  // The results of AbortSignal.any and AbortSignal.timeout are collected in the same way.
+  const late = (): void => stop.abort(new DOMException(`${sent.url} took more than ${seconds} s`, "TimeoutError"));
+  const timer = setTimeout(late, Math.min(seconds * 1000, LONGEST_TIMER));
+  request.signal.addEventListener("abort", follow);
+  try {
+    const response = await send(sent);
+    return response.body === null ? response : new Response(await response.arrayBuffer(), response);
+  } finally {
+    clearTimeout(timer);
+    request.signal.removeEventListener("abort", follow);
+  }
+}
+
+/** Wait for the seconds, or until the signal is aborted. */
 async function waited(seconds: number, signal: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
     // Not AbortSignal.timeout, whose timer does not keep a program of Node running.
     const timer = setTimeout(resolve, seconds * 1000);
     signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
   });
-  signal.throwIfAborted();
 }
 
 function retryAfter(response: Response): number | undefined {
@@ -184,19 +240,26 @@ function problemOf(error: unknown, response: Response): Problem {
   return { type: "about:blank", title: response.statusText, status: response.status, detail };
 }
 
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Line> {
+/** The lines of the response. Throws `NoAnswerError` if it breaks off before the summary. */
+async function* linesOf(stream: ReadableStream<Uint8Array>, response: Response): AsyncGenerator<Line> {
   // Not every browser iterates over a stream.
   const reader = stream.getReader();
   const decoder = new TextDecoder();
-  let rest = "";
+  const broken = (cause: unknown) => new NoAnswerError({ method: "POST", url: response.url }, cause);
+  const read = () => reader.read().catch((cause: unknown) => Promise.reject(broken(cause)));
+  let [rest, isComplete] = ["", false];
   try {
-    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    for (let part = await read(); !part.done; part = await read()) {
       const lines = (rest + decoder.decode(part.value, { stream: true })).split("\n");
       rest = lines.pop() ?? "";
-      for (const line of lines) if (line) yield JSON.parse(line) as Line;
+      for (const text of lines) {
+        const line = JSON.parse(text) as Line;
+        isComplete = line.summary !== undefined;
+        yield line;
+      }
     }
-    if (rest) yield JSON.parse(rest) as Line;
+    if (!isComplete) throw broken(new Error("the results ended without a summary"));
   } finally {
-    await reader.cancel();
+    await reader.cancel().catch(() => undefined); // a broken stream cannot be cancelled
   }
 }
