@@ -32,7 +32,7 @@ from retrieval.adapters.store.records.forgetting import ensure_months, pseudonym
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_functions, checked_choice, checks_argument_names, checks_arguments
+from retrieval.domain.checks import check_functions, checked_choice, checks_argument_names, checks_arguments, written
 from retrieval.domain.errors import PLATFORM_CLOSED, ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import IndexKind, check_collection_name, checked_neighbours
@@ -232,7 +232,7 @@ class Platform:
         if profile is not None:
             check_profile(profile)
         if space is not None and not isinstance(space, EmbeddingSpace):
-            raise InvalidRequestError(f"space is {space!r:.80}; it must be a retrieval.EmbeddingSpace")
+            raise InvalidRequestError(f"space is {written(space)}; it must be a retrieval.EmbeddingSpace")
         checked_filterable({} if filterable is None else filterable)
         checked_neighbours(neighbours)
         kind = None if index is None else checked_choice("index", index, IndexKind)
@@ -253,7 +253,7 @@ class Platform:
             stored = await find(*tenant, name)
         if attribute_schema is not None and stored.schema != attribute_schema:
             raise ConflictError(
-                f"collection {name!r:.80} was made with {'another' if stored.schema else 'no'} schema, which stays; "
+                f"collection {written(name)} was made with {'another' if stored.schema else 'no'} schema, which stays; "
                 "leave the schema out, or make another collection"
             )
         collection = self._collection(stored)
@@ -746,10 +746,10 @@ class Platform:
         if isinstance(to, EmbeddingSpace):
             return await register_space(self.database, to)
         if to is not None and not isinstance(to, str):
-            raise InvalidRequestError(f"to is {to!r:.80}; it must be an EmbeddingSpace, or an embedder's name")
+            raise InvalidRequestError(f"to is {written(to)}; it must be an EmbeddingSpace, or an embedder's name")
         embedder = await self._embedders.load_for_new() if to is None else await self._embedders.load(to)
         if embedder is None:
-            named = "no embedder is configured" if to is None else f"{to!r:.80} makes no vectors"
+            named = "no embedder is configured" if to is None else f"{written(to)} makes no vectors"
             raise InvalidRequestError(f"{named}; name the new space's embedder, such as minilm or ollama:bge-m3")
         return await register_space(self.database, embedder.space)
 
@@ -778,7 +778,7 @@ class Platform:
 def checked_platform(name: str, value: object) -> Platform:
     """The platform. Raises ``InvalidRequestError`` for anything else."""
     if not isinstance(value, Platform):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; give an open platform, as `async with connect()` gives")
+        raise InvalidRequestError(f"{name} is {written(value)}; give an open platform, as `async with connect()` gives")
     return value
 
 
@@ -806,11 +806,11 @@ def connect(
     """
     if isinstance(embedder, str):
         raise InvalidRequestError(
-            f"embedder is the text {embedder!r:.40}; give an embedder, or name one by RETRIEVAL_EMBEDDER or "
-            f"settings=Settings(embedder={embedder!r:.40})"
+            f"embedder is the text {written(embedder, 40)}; give an embedder, or name one by RETRIEVAL_EMBEDDER or "
+            f"settings=Settings(embedder={written(embedder, 40)})"
         )
     if embedder is not None and not isinstance(getattr(embedder, "space", None), EmbeddingSpace):
-        raise InvalidRequestError(f"embedder is {embedder!r:.80}; give an embedder, or set RETRIEVAL_EMBEDDER")
+        raise InvalidRequestError(f"embedder is {written(embedder)}; give an embedder, or set RETRIEVAL_EMBEDDER")
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidRequestError(f"settings is a {type(settings).__name__}; give a Settings, such as Settings()")
     overrides = {"database_url": url, "tenant": tenant}

@@ -85,10 +85,14 @@ class EmbedderName:
         kind, _, rest = text.strip().partition(":")
         if kind not in (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS):
             kinds = checks.choices_hint(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS))
-            problem = f"there is no embedder {kind!r:.40}" if kind else f"{text!r:.40} does not name an embedder"
+            problem = (
+                f"there is no embedder {checks.written(kind, 40)}"
+                if kind
+                else f"{checks.written(text, 40)} does not name an embedder"
+            )
             raise ValueError(f"{problem}; {kinds}; some with a model: ollama:bge-m3")
         if rest and kind in EMBEDDERS:
-            raise ValueError(f"{kind} has one model; leave {rest!r:.80} out")
+            raise ValueError(f"{kind} has one model; leave {checks.written(rest)} out")
         match = re.fullmatch(r"(?P<model>.*?)@?(?P<url>https?://\S*)?", rest)
         model, url = (match["model"], match["url"] or "") if match else (rest, "")
         if kind in SERVICES and not url and _ADDRESS_ALONE.search(model):
@@ -121,7 +125,9 @@ def _usable_url(value: SecretStr) -> SecretStr:
 
 def _usable_origin(value: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#@*,]+", value):
-        raise ValueError(f"{value!r:.100} is not an origin; write for example https://app.example, more by commas")
+        raise ValueError(
+            f"{checks.written(value, 100)} is not an origin; write for example https://app.example, more by commas"
+        )
     return value
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from retrieval.domain.checks import shortened
+from retrieval.domain.checks import shortened, written
 from retrieval.domain.errors import ConflictError, InvalidRequestError
 
 if sys.platform != "win32":
@@ -26,7 +26,7 @@ def checked_path(value: object) -> str:
     """The path as text. Raises ``InvalidRequestError`` for anything else, and for a path that no file can have."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path:
-        raise InvalidRequestError(f"{value!r:.80} is not a path; name a file or a folder, such as '.' for this one")
+        raise InvalidRequestError(f"{written(value)} is not a path; name a file or a folder, such as '.' for this one")
     try:
         data = os.fsencode(path)
     except UnicodeEncodeError:

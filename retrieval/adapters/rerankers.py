@@ -22,7 +22,7 @@ from retrieval.adapters.extras import require_extra
 from retrieval.adapters.llms.choice import Chosen, ChosenLLM
 from retrieval.adapters.local_models import LocalModel, onnx_session, tokenizer_of
 from retrieval.domain import errors
-from retrieval.domain.checks import clean_text, quoted, shown_line
+from retrieval.domain.checks import clean_text, quoted, shown_line, written
 from retrieval.domain.llm import LLM, list_schema, object_schema
 from retrieval.domain.search.reranking import Rerank, Reranker, Scored, checked_scores, squashed
 from retrieval.settings import Settings
@@ -61,7 +61,7 @@ class ChosenReranker(Chosen[Reranker]):
     def __init__(self, settings: Settings, llm: ChosenLLM, given: Reranker | None = None) -> None:
         """Raises ``ConfigurationError`` for anything but a reranker."""
         if given is not None and not (hasattr(given, "name") and callable(getattr(given, "rerank", None))):
-            raise errors.ConfigurationError(f"reranker is {given!r:.80}; give a reranker, or set RETRIEVAL_RERANKER")
+            raise errors.ConfigurationError(f"reranker is {written(given)}; give a reranker, or set RETRIEVAL_RERANKER")
         super().__init__(RERANKER, lambda: configured_reranker(settings, llm), given)
 
     async def load(self) -> None:
@@ -226,7 +226,7 @@ def _files(path: Path) -> tuple[Path, Path]:
     if not model.is_file() or tokenizer is None:
         missing = f"no {_TOKENIZER} beside it" if model.is_file() else "no model.onnx there"
         raise errors.ConfigurationError(
-            f"the onnx reranker {str(path)!r:.200}: {missing}; set RETRIEVAL_RERANKER_MODEL"
+            f"the onnx reranker {written(str(path), 200)}: {missing}; set RETRIEVAL_RERANKER_MODEL"
         )
     return model, tokenizer
 
@@ -256,7 +256,7 @@ class _CrossEncoder:
         self._session = onnx_session(model, threads=min(os.cpu_count() or 1, _MOST_THREADS))
         self._inputs = [wanted.name for wanted in self._session.get_inputs()]
         if strange := next((name for name in self._inputs if name not in _INPUTS), None):
-            raise ValueError(f"the model wants {strange!r:.80}, which is not given")
+            raise ValueError(f"the model wants {written(strange)}, which is not given")
 
     def scores(self, query: str, texts: Sequence[str], stop: Event) -> list[float]:
         """The score of each text; 0 for the remaining texts once ``stop`` is set, because nobody waits for them."""

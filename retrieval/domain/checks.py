@@ -74,12 +74,19 @@ def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = Fa
     return f"{meant}here are: {', '.join(shown)}{others}"
 
 
-def written(value: object) -> str:
-    """The value for a message, cut to 80 characters; Python refuses to write integers of thousands of digits."""
+def written(value: object, most: int = 80) -> str:
+    """The value for a message, of at most ``most`` characters; an ellipsis, in a text before its quote, marks a cut.
+
+    Python refuses to write integers of thousands of digits.
+    """
     try:
-        return "a number of many digits" if is_whole(value, 10**80) else f"{value!r:.80}"
+        shown = "a number of many digits" if is_whole(value, 10**80) else repr(value)
     except ValueError:
         return f"{kind_of(value)} with a number of many digits"
+    if len(shown) <= most:
+        return shown
+    end = f"…{shown[-1]}" if isinstance(value, str | bytes) else "…"
+    return shown[: most - len(end)] + end
 
 
 def check_flags(**arguments: object) -> None:
@@ -464,7 +471,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise JSONTextError(f"the member {twice!r:.80} occurs twice in one object; write it once")
+        raise JSONTextError(f"the member {written(twice)} occurs twice in one object; write it once")
     return members
 
 
@@ -529,7 +536,7 @@ def _checking(call: Callable[_Arguments, _Answer], types: Mapping[str, Any]) -> 
 
 def unknown_argument(function: str, name: object, known: Iterable[str]) -> str:
     """The message about an argument that a function or a class does not have."""
-    return f"{function} has no argument {name!r:.80}; {choices_hint(name, known)}"
+    return f"{function} has no argument {written(name)}; {choices_hint(name, known)}"
 
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
-from retrieval.domain.checks import shown_line
+from retrieval.domain.checks import shown_line, written
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item, refusal
 
@@ -66,14 +66,14 @@ class AttributeSchema:
         keywords = list(_keywords(schema))
         references = [value for name, value in keywords if name in _REFERRING and isinstance(value, str)]
         if foreign := next((ref for ref in references if not ref.startswith("#")), None):
-            raise InvalidRequestError(f"the schema refers to {foreign!r:.100}; put that into its $defs")
+            raise InvalidRequestError(f"the schema refers to {written(foreign, 100)}; put that into its $defs")
         if any(name in _UNBOUNDED for name, _ in keywords):
             raise InvalidRequestError(
                 "a schema has no 'pattern' and no 'patternProperties': one value can keep a regular expression busy "
                 "forever; use enum, const, minLength and maxLength"
             )
         if schema.get("type", "object") != "object":
-            raise InvalidRequestError(f"attributes are an object; the schema's type is {schema['type']!r:.80}")
+            raise InvalidRequestError(f"attributes are an object; the schema's type is {written(schema['type'])}")
         _check_followed(schema, references, validator_of(text))
         return cls(json.loads(text), text)
 
@@ -97,7 +97,8 @@ class AttributeSchema:
             more = f"; and {others} more" if others > 0 else ""
             listed = "; ".join(map(_violation, violations[:_LISTED_VIOLATIONS]))
             raise InvalidItemError(
-                f"item {item.item_id!r:.80} does not fit the collection's schema: {listed}{more}", item_id=item.item_id
+                f"item {written(item.item_id)} does not fit the collection's schema: {listed}{more}",
+                item_id=item.item_id,
             )
 
     def check_each(self, items: Iterable[Item]) -> None:
@@ -108,7 +109,7 @@ class AttributeSchema:
 
 def _violation(error: ValidationError) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)
-    where = f"attribute {path.removeprefix('.')!r:.80}" if path else "attributes"
+    where = f"attribute {written(path.removeprefix('.'))}" if path else "attributes"
     return f"{where}: {shown_line(error.message, 200)}"
 
 
@@ -146,7 +147,7 @@ def _check_followed(schema: Mapping[str, Any], references: Iterable[str], valida
         try:
             resolver.lookup(reference)
         except Unresolvable:
-            raise InvalidRequestError(f"the schema refers to {reference!r:.100}, which is not in it") from None
+            raise InvalidRequestError(f"the schema refers to {written(reference, 100)}, which is not in it") from None
     try:
         list(validator.iter_errors({}))
     except RecursionError:

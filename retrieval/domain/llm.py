@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
-from retrieval.domain.checks import text_fault
+from retrieval.domain.checks import text_fault, written
 from retrieval.domain.errors import InvalidRequestError
 
 _WORD = re.compile(r"[^\W_]")
@@ -41,7 +41,7 @@ def is_llm(value: object) -> bool:
 def checked_llm(value: object) -> LLM | None:
     """The language model, or None. Raises ``InvalidRequestError`` for anything else."""
     if value is not None and not is_llm(value):
-        raise InvalidRequestError(f"llm is {value!r:.80}; give a language model, such as platform.llm, or None")
+        raise InvalidRequestError(f"llm is {written(value)}; give a language model, such as platform.llm, or None")
     return cast("LLM | None", value)
 
 

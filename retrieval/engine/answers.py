@@ -9,7 +9,7 @@ from uuid import UUID
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.records import retrievals
-from retrieval.domain.checks import checked_limit, checked_list, checked_number, is_storable
+from retrieval.domain.checks import checked_limit, checked_list, checked_number, is_storable, written
 from retrieval.domain.errors import DatabaseError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
@@ -34,7 +34,7 @@ def checked_shown(shown: object) -> tuple[ShownItem, ...]:
     ids = checked_item_ids([item.item_id for item in items])
     if len(set(ids)) < len(ids):
         repeated_id = next(item_id for item_id in ids if ids.count(item_id) > 1)
-        raise InvalidRequestError(f"item {repeated_id!r:.80} was shown twice; name each item once")
+        raise InvalidRequestError(f"item {written(repeated_id)} was shown twice; name each item once")
     return tuple(items)
 
 
@@ -42,7 +42,7 @@ def checked_origin(origin: object) -> str:
     """The origin's name. Raises ``InvalidRequestError`` for a name that is empty, too long or not a text."""
     if not is_storable(origin) or not 0 < len(origin.strip()) <= MAX_NAME_LENGTH:
         raise InvalidRequestError(
-            f"origin is {origin!r:.80}; it must be a name of at most {MAX_NAME_LENGTH} characters"
+            f"origin is {written(origin)}; it must be a name of at most {MAX_NAME_LENGTH} characters"
         )
     return origin.strip()
 
@@ -52,7 +52,7 @@ def checked_notes(notes: object) -> tuple[str, ...]:
     texts = checked_list("notes", notes, "['a note']")
     for note in texts:
         if not is_storable(note):
-            raise InvalidRequestError(f"a note is {note!r:.80}; it must be text without NUL")
+            raise InvalidRequestError(f"a note is {written(note)}; it must be text without NUL")
     return tuple(texts)
 
 

@@ -12,7 +12,7 @@ from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_co
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidates import SpaceMovedError
 from retrieval.adapters.store.search.words import beginnings_of, marked_texts
-from retrieval.domain.checks import checked_limit, checked_list, checked_whole
+from retrieval.domain.checks import checked_limit, checked_list, checked_whole, written
 from retrieval.domain.errors import DatabaseBusyError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -361,7 +361,7 @@ def _call_profile(
     if legs is None:
         return profile
     if type(legs) is not list and (isinstance(legs, str) or not isinstance(legs, Sequence)):
-        raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
+        raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {written(legs)}")
     if len(legs) > _MOST_LEGS:
         raise InvalidRequestError(f"{len(legs)} legs; there are {_MOST_LEGS}, name each once")
     return handle.narrowed(profile or stored.profile, tuple(legs))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import shortened
+from retrieval.domain.checks import shortened, written
 from retrieval.domain.errors import IncomparableValueError, InvalidFilterError, UnknownFieldError
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.search import filters
@@ -105,7 +105,7 @@ def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]],
             near = difflib.get_close_matches(name, [*names[:_MOST_COMPARED], *filters.FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         known = _name_list([*sorted(filters.FIELDS), *map(repr, map(shortened, names))])
-        raise _of_field(name, UnknownFieldError(f"no item has a field {name!r:.80}{hint} {known}"))
+        raise _of_field(name, UnknownFieldError(f"no item has a field {written(name)}{hint} {known}"))
 
 
 _MOST_COMPARED = 1000
@@ -139,7 +139,7 @@ def json_type(value: Scalar) -> str:
 
 def _order_message(name: str, value: Scalar, kinds: Sequence[str]) -> str:
     types = " and ".join(TYPE_NAMES[kind] for kind in kinds)
-    message = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {types}"
+    message = f"{name!r} cannot be compared by order with {written(value)}: its values are {types}"
     example = json.dumps({name: {"gte": "5" if "string" in kinds else 5}}, ensure_ascii=False)
     numbers = 'store numbers, such as 1.5 and neither "1.5" nor 1,5; for texts ' if kinds == ["string"] else ""
     return message if kinds == ["boolean"] else f"{message}; {numbers}write, for example, {example:.120}"
@@ -171,7 +171,7 @@ def check_filter(condition: Filter | None, filterable: Filterable) -> None:
         for value in others:
             if _meaning(value) not in fitting:
                 message = (
-                    f"{field.name!r} is filterable as {kind}; it cannot be compared with {value!r:.80}{_HINTS[kind]}"
+                    f"{field.name!r} is filterable as {kind}; it cannot be compared with {written(value)}{_HINTS[kind]}"
                 )
                 raise _of_field(field.name, InvalidFilterError(message))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import store_recordings
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import time_of, uuid7
@@ -47,7 +48,7 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
     if not is_pair or not all(isinstance(name, str) and name for name in profiles):
         raise InvalidRequestError("interleaving takes two profiles by name, such as {'now': ..., 'candidate': ...}")
     for name, profile in profiles.items():
-        check_profile(profile, f"profile {name!r:.40}")
+        check_profile(profile, f"profile {written(name, 40)}")
     bare = partial(replace, exploration=Exploration(), recording=Recording(rate=0))
     first, second = ((name, bare(profile)) for name, profile in profiles.items())
     return first, second

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from retrieval.adapters.store.items import collections as stored_collections
-from retrieval.domain.checks import check_text, checked_limit, is_whole
+from retrieval.domain.checks import check_text, checked_limit, is_whole, written
 from retrieval.domain.errors import Advice, NotFoundError
 from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
@@ -76,7 +76,7 @@ async def use_profile(handle: CollectionHandle, version: int) -> None:
 
 def unknown_profile(collection: str, version: object) -> NotFoundError:
     """The error for a version that the collection of that name does not have."""
-    error = NotFoundError(f"collection {collection!r} has no profile {version!r:.40}")
+    error = NotFoundError(f"collection {collection!r} has no profile {written(version, 40)}")
     return error.advising(Advice.LIST_PROFILES, name=collection)
 
 

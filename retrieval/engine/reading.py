@@ -16,7 +16,7 @@ from retrieval.adapters.store.items.items import STORED_COLUMNS, item_from_row, 
 from retrieval.adapters.store.items.listing import all_rows, latest_items, lists_under, rows_after
 from retrieval.adapters.store.records import retrievals as stored_retrievals
 from retrieval.adapters.store.search.vectors import count_pending, read_embeddings
-from retrieval.domain.checks import checked_limit, checked_list, checked_whole
+from retrieval.domain.checks import checked_limit, checked_list, checked_whole, written
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError, InvalidVectorError
 from retrieval.domain.items.collection import CollectionInfo, ValueCount, counted_field
 from retrieval.domain.items.embedding import TextRole, Vector, Vectors
@@ -105,7 +105,7 @@ async def value_counts(
 async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: TextRole) -> Vectors:
     """See ``Collection.vectors_of``."""
     if not isinstance(role, TextRole):
-        raise InvalidRequestError(f"role is {role!r:.80}; it must be TextRole.QUERY or TextRole.DOCUMENT")
+        raise InvalidRequestError(f"role is {written(role)}; it must be TextRole.QUERY or TextRole.DOCUMENT")
     stored = await handle.fresh()
     embedder = handle.embedder_of(stored)
     if stored.space is None or embedder is None:

@@ -199,7 +199,7 @@ def checked_entities(entities: object) -> frozenset[EntityKey]:
     checked = set()
     for kind, ids in entities.items():
         if isinstance(ids, str) or not isinstance(ids, Iterable):
-            raise InvalidRequestError(f'the entities of type {kind!r:.80} come in a list, such as ["q1"]')
+            raise InvalidRequestError(f'the entities of type {checks.written(kind)} come in a list, such as ["q1"]')
         for entity_id in ids:
             checked.add(check_entity((kind, entity_id)))
             if len(checked) > MAX_ENTITIES:
@@ -216,7 +216,9 @@ def checked_tags(tags: object) -> frozenset[str]:
         raise InvalidRequestError(f"{len(listed)} tags; a search is about at most {MAX_TAGS}, give fewer")
     for tag in listed:
         if not checks.is_storable(tag):
-            raise InvalidRequestError(f"a tag is a text without NUL or half of a surrogate pair, not {tag!r:.80}")
+            raise InvalidRequestError(
+                f"a tag is a text without NUL or half of a surrogate pair, not {checks.written(tag)}"
+            )
     return frozenset(listed)
 
 

@@ -214,6 +214,6 @@ def checked_relevance(relevance: Mapping[str, float]) -> Mapping[str, float]:
     for item_id, value in relevance.items():
         if not is_number(value, 0, 1):
             raise InvalidRequestError(
-                f"the relevance of {item_id!r:.80} is {written(value)}; it is a number from 0 to 1"
+                f"the relevance of {written(item_id)} is {written(value)}; it is a number from 0 to 1"
             )
     return relevance

@@ -29,6 +29,7 @@ from retrieval.adapters.store.search import reembeddings as store
 from retrieval.adapters.store.search.recall import Sample, probe
 from retrieval.adapters.store.search.reembeddings import ReembeddingState, StoredReembedding, Switching
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending, pending_statement
+from retrieval.domain.checks import written
 from retrieval.domain.errors import DatabaseError, EmbedderError, InvalidVectorError, RetrievalError
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.items.item import Item
@@ -285,7 +286,7 @@ async def _affordable(
         item_id, first = page[0].item_id, counts.get(page[0].indexed_text, 0)
         why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
         if row.tokens_a_day is not None and first > row.tokens_a_day:
-            why = f"item {item_id!r:.80} has {first:,} tokens, more than the budget of a day: abort, and raise it"
+            why = f"item {written(item_id)} has {first:,} tokens, more than the budget of a day: abort, and raise it"
         await run.wait(why)
     return affordable, tokens
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
@@ -192,7 +193,7 @@ class LearnedModel:
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise InvalidRequestError(
-                f"model {version} cannot be read by this release ({error!r:.80}); learn it again, with the job learn"
+                f"model {version} cannot be read by this release ({written(error)}); learn it again, with the job learn"
             ) from error
 
 

@@ -22,6 +22,7 @@ from retrieval.adapters.store.items import items as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, Settled, WrittenItems
 from retrieval.adapters.store.search.vectors import pending_among, pending_items
+from retrieval.domain import checks
 from retrieval.domain.errors import (
     EmbedderError,
     EmbedderUnavailableError,
@@ -121,7 +122,8 @@ def repeated_report(number: int, example: str = "") -> AddReport:
     if not number:
         return AddReport()
     ids = "1 id appears" if number == 1 else f"{number:,} ids appear"
-    shown_example = f", such as {example!r:.80}" if example and number > 1 else f" ({example!r:.80})" if example else ""
+    shown = checks.written(example)
+    shown_example = f", such as {shown}" if example and number > 1 else f" ({shown})" if example else ""
     return AddReport(repeated=number, notes=(f"{ids} more than once{shown_example}; the last of each was kept",))
 
 

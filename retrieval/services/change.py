@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from retrieval.adapters.store.database import CollectionPlace, Connection, despite_deadlocks
 from retrieval.adapters.store.items import items as store
 from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, ItemWrite, Settled
+from retrieval.domain import checks
 from retrieval.domain.checks import kind_of
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
 from retrieval.domain.items.item import ABSENT, Became, Item, StoredItem, check_version, version_of
@@ -56,7 +57,7 @@ async def _write_one(
         raise
     stored = store.stored_as(item, written)
     if stored is None:
-        raise UnknownItemError(f"item {item.item_id!r:.80} was removed while it was written; put it again")
+        raise UnknownItemError(f"item {checks.written(item.item_id)} was removed while it was written; put it again")
     # Without a former item, another caller may have added it after the check.
     became = Became.CHANGED if former else stored.became
     report = AddReport(
@@ -154,12 +155,12 @@ def _decide(former: Mapping[str, Item], item_ids: Sequence[str], decide: Decide)
             removed.extend([] if before is None else [item_id])
         elif not isinstance(after, Item):
             raise InvalidItemError(
-                f"decide returned {kind_of(after)} for item {item_id!r:.80}; it must return an Item, or None to remove "
-                "the item",
+                f"decide returned {kind_of(after)} for item {checks.written(item_id)}; "
+                "it must return an Item, or None to remove the item",
                 item_id=item_id,
             )
         elif after.item_id != item_id:
-            raise InvalidItemError(f"item {item_id!r:.80} cannot become another one", item_id=item_id)
+            raise InvalidItemError(f"item {checks.written(item_id)} cannot become another one", item_id=item_id)
         elif after is not before:
             written.append(after)
     return written, removed
@@ -190,7 +191,8 @@ def _check_annotations(former: Mapping[str, Item], written: Sequence[Item], remo
         before = former.get(item.item_id)
         if before is None or before.changed(attributes=item.attributes) != item:
             raise InvalidItemError(
-                f"item {item.item_id!r:.80}: only attributes can change while its time stays", item_id=item.item_id
+                f"item {checks.written(item.item_id)}: only attributes can change while its time stays",
+                item_id=item.item_id,
             )
     if removed:
         raise InvalidItemError("nothing can be removed while times stay", item_id=removed[0])

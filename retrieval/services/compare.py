@@ -20,7 +20,7 @@ from retrieval.adapters.store.learning import off_policy as store
 from retrieval.adapters.store.learning.models import read_definition
 from retrieval.adapters.store.learning.off_policy import RecordedTraffic, TargetComparison
 from retrieval.adapters.store.records.retrievals import read_pools
-from retrieval.domain.checks import JSONTextError, checked_whole, json_of
+from retrieval.domain.checks import JSONTextError, checked_whole, json_of, written
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
@@ -252,7 +252,7 @@ def _never_interleaved(
             f"no search since {since:%Y-%m-%d} was interleaved; interleave searches first (collection.interleave), or "
             "look further back (--since)"
         )
-    asked, *others = (" and ".join(f"{name!r:.80}" for name in pair) for pair in (names, *pairs))
+    asked, *others = (" and ".join(f"{written(name)}" for name in pair) for pair in (names, *pairs))
     return InvalidRequestError(
         f"no search since {since:%Y-%m-%d} interleaved {asked}; the latest interleaved {', or '.join(others)}: name "
         "both profiles of a pair (--profile, --against)"

@@ -21,7 +21,7 @@ from retrieval.adapters.store.items.items import Settled, hold_documents, remove
 from retrieval.adapters.store.items.listing import all_rows
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.terms import refresh_weights
-from retrieval.domain.checks import check_functions, is_storable
+from retrieval.domain.checks import check_functions, is_storable, written
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
@@ -111,7 +111,7 @@ def raw_document(value: object) -> RawDocument:
     """
     document = value if isinstance(value, RawDocument) else _document_of(value)
     if not is_storable(document.document_id):
-        raise InvalidItemError(f"{document.document_id!r:.80} is not a document's id; an id is a text without NUL")
+        raise InvalidItemError(f"{written(document.document_id)} is not a document's id; an id is a text without NUL")
     return document
 
 
@@ -121,14 +121,15 @@ def _document_of(value: object) -> RawDocument:
     unknown = sorted(set(map(str, value)) - {"id", "text", "title", "format", "metadata"})
     if unknown:
         raise InvalidItemError(
-            f"a document has no {unknown[0]!r:.80}; it has id, text, title, format and metadata, which holds the rest"
+            f"a document has no {written(unknown[0])}; it has id, text, title, format and metadata, which holds the "
+            "rest"
         )
     for name in ("id", "text"):
         if not isinstance(value.get(name), str):
-            raise InvalidItemError(f"document {value.get('id')!r:.80}: {name!r} must be a text")
+            raise InvalidItemError(f"document {written(value.get('id'))}: {name!r} must be a text")
     metadata = value.get("metadata") or {}
     if not isinstance(metadata, Mapping):
-        raise InvalidItemError(f"document {value['id']!r:.80}: metadata must be an object")
+        raise InvalidItemError(f"document {written(value['id'])}: metadata must be an object")
     return RawDocument(
         document_id=value["id"],
         data=value["text"].encode(errors="replace"),

@@ -20,6 +20,7 @@ from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.items import archive_items
 from retrieval.adapters.store.items.listing import rows_after
 from retrieval.adapters.store.search.terms import refresh_weights
+from retrieval.domain.checks import written
 from retrieval.domain.errors import Advice, BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.json_schema import AttributeSchema
@@ -63,7 +64,9 @@ class WithoutText:
             return ()
         likely = self._likely_text if self.number == items else ""
         advice = (
-            f"if {likely!r:.80} holds it, call that 'text'" if likely else "an item's 'title' and 'text' are searched"
+            f"if {written(likely)} holds it, call that 'text'"
+            if likely
+            else "an item's 'title' and 'text' are searched"
         )
         return (f"{self._summary(items)}; {advice}",)
 

@@ -11,6 +11,7 @@ from retrieval.adapters.readers.records import item_from_fields
 from retrieval.adapters.store.items.items import BULK_ITEMS, ItemIsThereError, Settled, remove_items, stored_as
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.terms import DRIFT, refresh_weights
+from retrieval.domain import checks
 from retrieval.domain.checks import check_functions
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector, checked_vectors
@@ -60,7 +61,9 @@ async def add_new(handle: CollectionHandle, item: Item | Mapping[str, Any], vect
         report, _ = await (await writer_of(handle)).add_beside([as_item(item)], vectors, only_new=True)
     except ItemIsThereError as error:
         known = error.item_id
-        raise InvalidItemError(f"item {known!r:.80} already exists; give it another id", item_id=known) from error
+        raise InvalidItemError(
+            f"item {checks.written(known)} already exists; give it another id", item_id=known
+        ) from error
     return report + await finished(handle, report)
 
 
@@ -120,7 +123,7 @@ async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, An
 
     def changed(former: Item | None) -> Item:
         if former is None:
-            raise UnknownItemError(f"there is no item {key!r:.80} in {handle.name!r}; put it whole")
+            raise UnknownItemError(f"there is no item {checks.written(key)} in {handle.name!r}; put it whole")
         fields = merged({name: getattr(former, name) for name in ITEM_FIELDS}, checked)
         attributes = fields.pop("attributes", {})
         return item_from_fields({**fields, "item_id": key}, attributes)
@@ -136,7 +139,7 @@ async def change(
 ) -> ChangeReport:
     """See ``Collection.change``."""
     if not callable(decide):
-        raise InvalidRequestError(f"decide is {decide!r:.80}; it must be a function")
+        raise InvalidRequestError(f"decide is {checks.written(decide)}; it must be a function")
     keys, writer = checked_item_ids(item_ids), await writer_of(handle)
     if not keys:
         return ChangeReport()

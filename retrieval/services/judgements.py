@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, decoded, read_lines, too_long_reason
-from retrieval.domain.checks import JSONSyntaxError, JSONTextError, is_whole, json_of
+from retrieval.domain.checks import JSONSyntaxError, JSONTextError, is_whole, json_of, written
 from retrieval.domain.errors import BadLineError, InvalidRequestError
 from retrieval.domain.search.filters import Filter
 
@@ -156,11 +156,11 @@ async def missing_items(
     example = min(missing)
     if len(missing) == len(relevant):
         raise InvalidRequestError(
-            f"no judged item is in the collection, such as {example!r:.60}; give the judgements of its items, by "
-            "their ids"
+            f"no judged item is in the collection, such as {written(example, 60)}; "
+            "give the judgements of its items, by their ids"
         )
     share = f"{len(missing)} of {len(relevant)} relevant items {'is' if len(missing) == 1 else 'are'}"
-    return f"{share} not in the collection, such as {example!r:.60}"
+    return f"{share} not in the collection, such as {written(example, 60)}"
 
 
 def judged(queries: Sequence[JudgedQuery], qrels: Qrels) -> list[JudgedQuery]:
@@ -285,7 +285,7 @@ def _judgement(columns: Sequence[str]) -> tuple[str, str, int]:
         raise ValueError("the query's or the item's id is empty")
     match = _RELEVANCE.fullmatch(score)
     if match is None:
-        raise ValueError(f"score {score!r:.80} is not a whole number of at most 9 digits")
+        raise ValueError(f"score {written(score)} is not a whole number of at most 9 digits")
     relevance = int(match[1])
     if relevance > MAX_RELEVANCE:
         raise ValueError(f"score {score} is above {MAX_RELEVANCE}; use a few grades, such as 0 to 3")

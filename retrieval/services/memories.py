@@ -16,6 +16,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, stored_hashes, write_items
 from retrieval.adapters.store.items.removal import forget_items, memories_of, uncache_texts
 from retrieval.adapters.store.search.terms import refresh_weights
+from retrieval.domain import checks
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items import memory as rules
 from retrieval.domain.items.embedding import Vector
@@ -177,7 +178,9 @@ class MemoryWriter:
         """
         new_id = new if isinstance(new, str) else new.memory_id
         if new_id == old_id:
-            raise InvalidRequestError(f"memory {old_id!r:.80} cannot take its own place; change it with update_memory")
+            raise InvalidRequestError(
+                f"memory {checks.written(old_id)} cannot take its own place; change it with update_memory"
+            )
 
         async def supersede(connection: Connection) -> tuple[AddReport, list[Item]]:
             memories_by_id = await store.hold_memories(connection, self._collection.collection_id, [old_id, new_id])
@@ -185,8 +188,8 @@ class MemoryWriter:
             known_successor = memories_by_id.get(new_id)
             if known_successor is not None and known_successor.superseded_by is not None:
                 raise InvalidRequestError(
-                    f"memory {new_id!r:.80} was itself superseded, by {known_successor.superseded_by!r:.80}; "
-                    "name that one"
+                    f"memory {checks.written(new_id)} was itself superseded, by "
+                    f"{checks.written(known_successor.superseded_by)}; name that one"
                 )
             old = memories_by_id[old_id]
             if old.superseded_by is not None and not await store.hold_memories(
@@ -266,7 +269,9 @@ class MemoryWriter:
     def _check_known(self, memories_by_id: Mapping[str, Memory], ids: Sequence[str]) -> None:
         for memory_id in ids:
             if memory_id not in memories_by_id:
-                raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
+                raise UnknownItemError(
+                    f"there is no memory {checks.written(memory_id)} in collection {self._collection.name!r}"
+                )
 
     async def _write(
         self, connection: Connection, memories: Sequence[NewMemory], *, replaced: Sequence[str] = ()
@@ -392,14 +397,15 @@ def _with_repetitions(known: Memory, memories: Sequence[NewMemory]) -> NewMemory
 def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> None:
     if old.superseded_by not in (None, new.memory_id):
         raise InvalidRequestError(
-            f"memory {old.memory_id!r:.80} was superseded by {old.superseded_by!r:.80} already; supersede that one"
+            f"memory {checks.written(old.memory_id)} was superseded by {checks.written(old.superseded_by)} already; "
+            "supersede that one"
         )
     for memory in (old, new):
         rules.check_current(memory, now)
     if new.project_id != old.project_id:
         raise InvalidRequestError(
-            f"memory {old.memory_id!r:.80} is of project {old.project_id!r:.80}, {new.memory_id!r:.80} of"
-            f" {new.project_id!r:.80}; it would be lost to its own"
+            f"memory {checks.written(old.memory_id)} is of project {checks.written(old.project_id)}, "
+            f"{checks.written(new.memory_id)} of {checks.written(new.project_id)}; it would be lost to its own"
         )
 
 

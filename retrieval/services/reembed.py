@@ -214,7 +214,7 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
     move = SpaceMove(workplace, workplace.place(target))
     if action not in ACTIONS:
         known = choices_hint(action, ("status", "run", *ACTIONS))
-        raise InvalidRequestError(f"there is no action {action!r:.40} of a re-embedding; {known}")
+        raise InvalidRequestError(f"there is no action {written(action, 40)} of a re-embedding; {known}")
     row = await _known(move, target)
     if action == "rollback":
         is_done = await store.switch_back(move.place)

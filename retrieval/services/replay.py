@@ -12,6 +12,7 @@ from retrieval.adapters.store.items.items import read_stored
 from retrieval.adapters.store.learning.arms import arms_from, past_arms_statement
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.search.candidates import SpaceMovedError
+from retrieval.domain.checks import written
 from retrieval.domain.errors import RetrievalError, UnknownRetrievalError
 from retrieval.domain.records import recorded as records
 from retrieval.domain.records.recorded import RecordedRetrieval, RecordedSearch
@@ -74,7 +75,7 @@ async def _read_recorded(
     if recorded is not None:
         stored = await collection_by_id(CollectionPlace(database, tenant_id, recorded.collection_id))
     if recorded is None or stored is None or collection not in (None, stored.name):
-        where = "" if collection is None else f" in collection {collection!r:.80}"
+        where = "" if collection is None else f" in collection {written(collection)}"
         raise UnknownRetrievalError(
             f"there is no recorded search {retrieval_id}{where}; it was not recorded, or was removed meanwhile "
             "(see docs/how-to/recording.md)"

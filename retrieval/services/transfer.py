@@ -32,7 +32,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ItemIsThereError, ItemWrite, write_items
 from retrieval.adapters.store.search.terms import fold_statistics
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
-from retrieval.domain.checks import JSONTextError, checked_number, checked_whole, json_of
+from retrieval.domain.checks import JSONTextError, checked_number, checked_whole, json_of, written
 from retrieval.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -295,7 +295,7 @@ async def _store_items(
     try:
         await write_items(connection, write)
     except ItemIsThereError as error:
-        raise InvalidRequestError(f"item {error.item_id!r:.80} occurs twice") from error
+        raise InvalidRequestError(f"item {written(error.item_id)} occurs twice") from error
     await store.date_items(connection, collection_id, rows)
     return len(vectors)
 
@@ -347,7 +347,7 @@ def _check_search(row: Mapping[str, Any]) -> None:
     if request.get("limit") is not None:
         checked_whole("the limit of a search", request["limit"], 0, 2**31 - 1)
     for stage, milliseconds in row["timings_ms"].items():
-        checked_number(f"the time of {stage!r:.40}", milliseconds, sys.float_info.max)
+        checked_number(f"the time of {written(stage, 40)}", milliseconds, sys.float_info.max)
 
 
 def _check_learning_state(row: Mapping[str, Any], header: _Header) -> None:
@@ -373,7 +373,7 @@ def _with_lines(file: str, first: int, number: int) -> Iterator[None]:
     except (KeyError, TypeError, ValueError, AttributeError, RetrievalError) as error:
         reason = f"{error!s:.300}"
         if not isinstance(error, RetrievalError):
-            reason = f"a field is missing or of another kind ({error!r:.80})"
+            reason = f"a field is missing or of another kind ({written(error)})"
         elif not isinstance(error, InvalidRequestError | ConfigurationError):
             raise
         lines = f"lines {first} to {first + number - 1}" if number > 1 else f"line {first}"
@@ -406,8 +406,8 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         raise InvalidRequestError(f"{file} is not an exported collection; {_ADVICE}")
     if first.get("version") != VERSION:
         raise InvalidRequestError(
-            f"{file} is of version {first.get('version')!r:.20} of the format, and this program reads {VERSION}; "
-            "install the program that wrote it, or export it again with this one"
+            f"{file} is of version {written(first.get('version'), 20)} of the format, and this program reads "
+            f"{VERSION}; install the program that wrote it, or export it again with this one"
         )
     with _with_lines(file, 1, 1):
         fields, rows = first["collection"], first["rows"]

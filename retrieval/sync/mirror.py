@@ -16,6 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from anyio.from_thread import BlockingPortal
 
+from retrieval.domain.checks import written
 from retrieval.domain.errors import PLATFORM_CLOSED, InvalidRequestError, RunningLoopError
 
 A = TypeVar("A")
@@ -115,7 +116,7 @@ def checked(value: object, kind: type[M]) -> M:
     """The value, which is a mirror of that kind. Raises ``InvalidRequestError`` for anything else."""
     if not isinstance(value, kind):
         raise InvalidRequestError(
-            f"a {kind.__name__} (without await) is needed, not {value!r:.80}; give what retrieval.sync.connect() "
+            f"a {kind.__name__} (without await) is needed, not {written(value)}; give what retrieval.sync.connect() "
             "opens, or import from retrieval.apps"
         )
     return value

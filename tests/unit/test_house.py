@@ -84,6 +84,16 @@ def test_a_message_below_the_surfaces_names_no_command(modules: list[house.Modul
     ] == []
 
 
+def test_a_value_in_a_message_is_cut_in_one_way(modules: list[house.Module]) -> None:
+    """By ``written``, which marks the cut; a format such as ``!r:.80`` would leave a quotation open."""
+    assert [
+        f"{module.path}:{node.lineno}"
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FormattedValue) and node.conversion == ord("r") and node.format_spec is not None
+    ] == []
+
+
 def messages_of(tree: ast.Module) -> Iterator[str]:
     """The texts of a module but its docstrings and the other texts that are statements."""
     described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}

@@ -13,6 +13,7 @@ from retrieval.adapters.embedders.batching import prepared, without_repeats
 from retrieval.adapters.embedders.services import prefixes_of
 from retrieval.adapters.endpoints.breaker import EMBEDDER
 from retrieval.adapters.local_models import LocalModel
+from retrieval.domain.checks import written
 from retrieval.domain.errors import EmbedderRejectedError, InvalidVectorError, MissingExtraError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
 from retrieval.settings import SENTENCE_TRANSFORMERS
@@ -100,7 +101,7 @@ def _load(name: str) -> Any:
     except Exception as failure:
         reason = " ".join(str(failure).split())[:200]
         raise EmbedderRejectedError(
-            f"sentence-transformers cannot load the model {name!r:.100} ({type(failure).__name__}: {reason}); "
+            f"sentence-transformers cannot load the model {written(name, 100)} ({type(failure).__name__}: {reason}); "
             "check its name in RETRIEVAL_EMBEDDER"
         ) from failure
 

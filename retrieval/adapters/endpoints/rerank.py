@@ -12,7 +12,7 @@ from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.endpoints.breaker import RERANKER
 from retrieval.adapters.endpoints.client import CallLimits, EndpointClient
 from retrieval.adapters.endpoints.endpoint import Endpoint
-from retrieval.domain.checks import choices_hint, clean_text, is_number, is_whole
+from retrieval.domain.checks import choices_hint, clean_text, is_number, is_whole, written
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError
 
 _SETTINGS = "RETRIEVAL_RERANKER"
@@ -103,7 +103,7 @@ class EndpointReranker(EndpointClient):
         - ``limits``: at most 2 attempts and 8 requests at once by default.
         """
         if provider not in SHAPES:
-            raise ConfigurationError(f"there is no reranker {provider!r:.40}; {choices_hint(provider, SHAPES)}")
+            raise ConfigurationError(f"there is no reranker {written(provider, 40)}; {choices_hint(provider, SHAPES)}")
         self._shape = shape = SHAPES[provider]
         if shape.has_model and not model:
             raise ConfigurationError(f"the {provider} reranker needs a model; set {_SETTINGS}_MODEL")

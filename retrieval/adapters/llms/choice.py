@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL, Guards, Role
+from retrieval.domain.checks import written
 from retrieval.domain.errors import ConfigurationError
 from retrieval.domain.llm import LLM, is_llm
 from retrieval.domain.search.reranking import Reranker
@@ -70,5 +71,5 @@ class ChosenLLM(Chosen[LLM]):
     def __init__(self, settings: Settings, given: LLM | None = None) -> None:
         """Raises ``ConfigurationError`` for anything but a language model."""
         if given is not None and not is_llm(given):
-            raise ConfigurationError(f"llm is {given!r:.80}; give a language model, or set RETRIEVAL_LLM")
+            raise ConfigurationError(f"llm is {written(given)}; give a language model, or set RETRIEVAL_LLM")
         super().__init__(LANGUAGE_MODEL, lambda: configured_llm(settings), given)

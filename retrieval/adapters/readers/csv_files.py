@@ -19,7 +19,7 @@ from retrieval.adapters.readers.records import (
     item_from_fields,
     target_of,
 )
-from retrieval.domain.checks import choices_hint, parse_value
+from retrieval.domain.checks import choices_hint, parse_value, written
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 from retrieval.domain.wording import several
@@ -58,7 +58,7 @@ class ColumnPlan:
                 if len({value.strip() for value in values}) > 1:
                     raise InvalidItemError(
                         f"the header names the column of {name!r} {len(positions)} times, and this row has "
-                        f"{values[0]!r:.40} and {values[1]!r:.40}; keep one, or rename a column"
+                        f"{written(values[0], 40)} and {written(values[1], 40)}; keep one, or rename a column"
                     )
                 fields[name] = values[0].strip() if name == "occurred_at" else values[0]
         attributes = self._attributes(row)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.extras import require_extra
 from retrieval.adapters.readers.lines import decoded
-from retrieval.domain.checks import clean_text
+from retrieval.domain.checks import clean_text, written
 from retrieval.domain.errors import InvalidItemError, MissingExtraError
 from retrieval.domain.items.chunking import MAX_HEADING, Block, Document
 
@@ -74,7 +74,9 @@ def read_document(raw: RawDocument) -> tuple[Document, bool]:
     """
     read = _READERS.get(raw.format)
     if read is None:
-        raise InvalidItemError(f"format {raw.format!r:.40} is not known; use one of {', '.join(DOCUMENT_FORMATS)}")
+        raise InvalidItemError(
+            f"format {written(raw.format, 40)} is not known; use one of {', '.join(DOCUMENT_FORMATS)}"
+        )
     try:
         content = read(raw.data)
     except (InvalidItemError, MissingExtraError):

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from retrieval.adapters.readers.lines import decoded, read_lines, too_long_reason
-from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.checks import JSONTextError, json_of, written
 from retrieval.domain.errors import BadLineError, InvalidRequestError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.learning.feedback import Feedback
@@ -55,7 +55,7 @@ def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -
     if unknown:
         is_of_context = unknown[0] in {field.name for field in fields(Context)}
         hint = "write it in 'context', an object" if is_of_context else f"its fields are {', '.join(sorted(_NAMES))}"
-        raise InvalidRequestError(f"feedback has no field {unknown[0]!r:.80}; {hint}")
+        raise InvalidRequestError(f"feedback has no field {written(unknown[0])}; {hint}")
     given = {name: value for name, value in record.items() if value is not None}
     if "at" in given:
         given["at"] = _time(given["at"])
@@ -85,4 +85,4 @@ def _time(value: object) -> datetime:
     try:
         return datetime.fromisoformat(str(value))
     except ValueError:
-        raise InvalidRequestError(f"at is {value!r:.80}; write it as 2026-03-01T12:00:00+00:00") from None
+        raise InvalidRequestError(f"at is {written(value)}; write it as 2026-03-01T12:00:00+00:00") from None

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from retrieval.adapters.files import checked_path
 from retrieval.adapters.readers.documents import RawDocument, format_of
-from retrieval.domain.checks import is_storable, text_fault
+from retrieval.domain.checks import is_storable, text_fault, written
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -134,7 +134,7 @@ def _check_name(name: object, paths: Sequence[object]) -> None:
     if name is None:
         return
     if not is_storable(name) or not name.strip("/ ") or name != name.strip("/ ") or text_fault(name, is_line=True):
-        raise InvalidRequestError(f"name is {name!r:.80}; it must be a text on one line, with no slash at its ends")
+        raise InvalidRequestError(f"name is {written(name)}; it must be a text on one line, with no slash at its ends")
     if len(paths) != 1:
         raise InvalidRequestError(f"name is for one folder or file, and there are {len(paths)}; ingest them one by one")
 

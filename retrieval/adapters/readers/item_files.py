@@ -67,7 +67,7 @@ def read_json_lines(
     for target, entry in columns.items():
         if seen and entry in unseen:
             raise ConfigurationError(
-                f"{file}: no line has an entry {entry!r:.80} (for {target!r:.80}); "
+                f"{file}: no line has an entry {checks.written(entry)} (for {checks.written(target)}); "
                 f"{checks.choices_hint(entry, seen, are_quoted=True)}"
             )
 
@@ -147,7 +147,7 @@ def read_items(
     format_ = _format_of(file, format)
     checks.check_flags(clean=clean)
     if id_from is not None and (not isinstance(id_from, str) or not id_from):
-        raise ConfigurationError(f"id_from is {id_from!r:.80}; give the name of an entry, such as text")
+        raise ConfigurationError(f"id_from is {checks.written(id_from)}; give the name of an entry, such as text")
     checks.check_functions(header=header)
     texts = checks.checked_texts("texts", texts, "['number']")
     checks.checked_whole("max_line_bytes", max_line_bytes, 1)
@@ -204,7 +204,9 @@ def unpacked_size(path: str | os.PathLike[str]) -> int | None:
 def _check_targets(columns: Mapping[str, str]) -> None:
     """Refuse unknown fields, and a field that is mapped twice. Raises ``ConfigurationError``."""
     if not isinstance(columns, Mapping) or not all(isinstance(name, str) for pair in columns.items() for name in pair):
-        raise ConfigurationError(f"columns is {columns!r:.80}; give names by field, such as {{'text': 'description'}}")
+        raise ConfigurationError(
+            f"columns is {checks.written(columns)}; give names by field, such as {{'text': 'description'}}"
+        )
     by_field: dict[tuple[str | None, str], str] = {}
     for target, column in columns.items():
         other = by_field.setdefault(target_of(target, column), target)

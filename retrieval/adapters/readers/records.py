@@ -77,7 +77,8 @@ def check_no_vector(entries: Mapping[str, Any], item_id: str) -> None:
     for name in _VECTOR_NAMES:
         if name in entries and _is_vector(entries[name]):
             raise InvalidItemError(
-                f"item {item_id!r:.80}: {name!r} holds a vector, which no search would compare there", item_id=item_id
+                f"item {written(item_id)}: {name!r} holds a vector, which no search would compare there",
+                item_id=item_id,
             ).advising(Advice.GIVE_VECTORS, name=name)
 
 
@@ -115,8 +116,8 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
         return None, name
     fields = [name for name in json_names(Item).values() if name != "metadata"]
     raise ConfigurationError(
-        f"an item has no field {target!r:.80}; {choices_hint(target, fields, are_quoted=True)}; for an attribute write "
-        f"{ATTRIBUTE_PREFIX}{target:.80}={entry:.80}"
+        f"an item has no field {written(target)}; {choices_hint(target, fields, are_quoted=True)}; "
+        f"for an attribute write {ATTRIBUTE_PREFIX}{target:.80}={entry:.80}"
     )
 
 
@@ -129,9 +130,9 @@ def mapped_columns(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         field, equals, column = (part.strip() for part in pair.partition("="))
         if not (field and equals and column):
-            raise ConfigurationError(f"cannot read the mapping {pair!r:.80}: write FIELD=NAME, such as id=ticket_id")
+            raise ConfigurationError(f"cannot read the mapping {written(pair)}: write FIELD=NAME, such as id=ticket_id")
         if field in columns:
-            raise ConfigurationError(f"{field!r:.80} is mapped twice; map it to one column")
+            raise ConfigurationError(f"{written(field)} is mapped twice; map it to one column")
         target_of(field, column)
         columns[field] = column
     return columns
@@ -156,7 +157,7 @@ def mapped_record(record: Any, columns: Mapping[str, str]) -> Any:
         is_null = (top if entry in top else within).get(entry, "") is None
         value = top.pop(entry, None) if entry in top else within.pop(entry, None)
         if field == "item_id" and value is None:
-            mapped = f"{entry!r:.80}, which is mapped to {target!r}"
+            mapped = f"{written(entry)}, which is mapped to {target!r}"
             fault = f"{mapped}, is null" if is_null else f"no {mapped}"
             raise InvalidItemError(f"{fault}; {_entries_like(entry, _without_nulls(record))}")
         (attributes if field is None else fields)[name] = value
@@ -197,7 +198,7 @@ def with_hashed_id(record: Any, entry: str) -> Any:
     names = next((names for names in FIELD_NAMES.values() if entry in names), (entry,))
     source = record if entry == "*" else next((record[name] for name in names if record.get(name)), None)
     if not source:
-        raise InvalidItemError(f"no 'id', and no {entry!r:.80} to make one of")
+        raise InvalidItemError(f"no 'id', and no {written(entry)} to make one of")
     content = source if isinstance(source, str) else json.dumps(source, sort_keys=True, default=str)
     return {"_id": hashlib.sha256(content.encode(errors="replace")).hexdigest()[:24], **record}
 
@@ -239,7 +240,9 @@ def _cleaned_attributes(attributes: Mapping[str, Any], key: str) -> dict[str, An
     cleaned = {clean_text(str(name), is_line=True): clean_value(value) for name, value in attributes.items()}
     if len(cleaned) < len(attributes):
         twice = next(name for name in attributes if clean_text(str(name), is_line=True) != str(name))
-        raise InvalidItemError(f"item {key!r}: cleaned, attribute {twice!r:.60} has the name of another", item_id=key)
+        raise InvalidItemError(
+            f"item {key!r}: cleaned, attribute {written(twice, 60)} has the name of another", item_id=key
+        )
     return cleaned
 
 

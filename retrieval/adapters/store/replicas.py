@@ -22,6 +22,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import LateError, in_background, within
 from retrieval.adapters.store.translate import URL_SETTING, server_name
 from retrieval.domain import errors
+from retrieval.domain.checks import written
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ def checked_token(token: object) -> int:
     """The position in a token. Raises ``InvalidRequestError``."""
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise errors.InvalidRequestError(
-            f"{token!r:.60} is not a token of a write; give the token as the write returned it"
+            f"{written(token, 60)} is not a token of a write; give the token as the write returned it"
         )
     high, low = token.split("/")
     return (int(high, 16) << 32) + int(low, 16)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from retrieval.domain.checks import checked_list, checked_positive, checked_whole, choices_hint, tokens_by
+from retrieval.domain.checks import checked_list, checked_positive, checked_whole, choices_hint, tokens_by, written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search import signals
@@ -124,7 +124,7 @@ def bounds_of(
         if bound is not None:
             checked_whole(name, bound, 1)
     if not callable(count_tokens):
-        raise InvalidRequestError(f"count_tokens is {count_tokens!r:.80}; it must be a function of a text")
+        raise InvalidRequestError(f"count_tokens is {written(count_tokens)}; it must be a function of a text")
 
     def fits(text: str) -> bool:
         if max_characters is not None and len(text) > max_characters:
@@ -168,7 +168,7 @@ def related_types(task_type: str) -> tuple[str, ...]:
     ``InvalidRequestError`` for an empty name.
     """
     if not isinstance(task_type, str) or not task_type.strip():
-        raise InvalidRequestError(f"task_type is {task_type!r:.80}; name a kind of task such as 'insights'")
+        raise InvalidRequestError(f"task_type is {written(task_type)}; name a kind of task such as 'insights'")
     given = task_type.strip()
     name = given.casefold()
     return tuple(dict.fromkeys((*RELATED_TYPES.get(_OTHER_NAMES.get(name, name), ()), given)))
@@ -203,7 +203,7 @@ def chosen_profile(strategy: object, profile: Profile | None) -> Profile:
             raise InvalidRequestError("memories are ranked by signals: give a profile with the fusion 'union'")
         return profile
     if not isinstance(strategy, str) or strategy not in PROFILES:
-        raise InvalidRequestError(f"there is no strategy {strategy!r:.80}; {choices_hint(strategy, PROFILES)}")
+        raise InvalidRequestError(f"there is no strategy {written(strategy)}; {choices_hint(strategy, PROFILES)}")
     return PROFILES[strategy]
 
 
@@ -220,7 +220,7 @@ def check_start(profile: Profile, entities: Links | None) -> None:
 def checked_match(match_entities: object) -> bool:
     """Whether entities filter. Raises ``InvalidRequestError`` for anything but ``filter`` and ``prefer``."""
     if match_entities not in ("filter", "prefer"):
-        raise InvalidRequestError(f"match_entities is {match_entities!r:.80}; it must be 'filter' or 'prefer'")
+        raise InvalidRequestError(f"match_entities is {written(match_entities)}; it must be 'filter' or 'prefer'")
     return match_entities == "filter"
 
 

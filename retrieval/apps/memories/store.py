@@ -15,7 +15,15 @@ from retrieval.apps.memories import messages as remembering
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, checked_choice, checked_limit, checked_list, checked_number, time_fault
+from retrieval.domain.checks import (
+    check_flags,
+    checked_choice,
+    checked_limit,
+    checked_list,
+    checked_number,
+    time_fault,
+    written,
+)
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError, UnknownItemError
 from retrieval.domain.items import memory as memory_fields
 from retrieval.domain.items.memory import Duplicates, Links, Memory, NewMemory, StoredMemory, checked_name, has_expired
@@ -69,7 +77,7 @@ def _position(after: str) -> tuple[datetime, str]:
     except ValueError:
         happened_at = None
     if happened_at is None or time_fault(happened_at) or not memory_id or "\x00" in memory_id:
-        raise InvalidRequestError(f"after is {after!r:.80}; it must be the `next` of the page before")
+        raise InvalidRequestError(f"after is {written(after)}; it must be the `next` of the page before")
     return happened_at, memory_id
 
 
@@ -178,7 +186,7 @@ class MemoryStore:
         """The memory with that id, even if superseded. Raises ``UnknownItemError`` if there is none, or it expired."""
         memories = await self._read([memory_id])
         if memory_id not in memories:
-            raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
+            raise UnknownItemError(f"there is no memory {written(memory_id)} in collection {self._name!r}")
         memory_fields.check_current(memories[memory_id], self._platform.now)
         return memories[memory_id]
 
@@ -254,7 +262,7 @@ class MemoryStore:
         await (await self._writer()).change(memory_id, changes, self._platform.now)
         memories = await self._read([memory_id])
         if memory_id not in memories:
-            raise UnknownItemError(f"memory {memory_id!r:.80} was forgotten while it was changed")
+            raise UnknownItemError(f"memory {written(memory_id)} was forgotten while it was changed")
         return memories[memory_id]
 
     async def set_relevance(self, memory_id: str, score: float) -> None:
@@ -266,7 +274,7 @@ class MemoryStore:
         _check_id(memory_id)
         if not await rate_memory(await self._place(), memory_id, relevance, now=self._platform.now):
             await self.get_memory(memory_id)  # raises the error if it expired
-            raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
+            raise UnknownItemError(f"there is no memory {written(memory_id)} in collection {self._name!r}")
 
     async def supersede(self, old_id: str, new: str | Mapping[str, Any]) -> str:
         """Let a memory supersede another, and return its id: the old one stays readable, but searches do not find it.
@@ -353,7 +361,7 @@ class MemoryStore:
         _check_id(memory_id)
         await self._platform.recorded()
         if not await forget(await self._place(), [memory_id]):
-            raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
+            raise UnknownItemError(f"there is no memory {written(memory_id)} in collection {self._name!r}")
 
     async def forget_user(self, user_id: str) -> int:
         """Forget all memories of a user, superseded ones too; returns their number. See ``forget``.
@@ -405,7 +413,7 @@ class MemoryStore:
     def _from_record(self, record: Mapping[str, Any]) -> NewMemory:
         """The memory that ``store_memory`` would store for these arguments."""
         if not isinstance(record, Mapping):
-            raise InvalidRequestError(f"a memory is a mapping of store_memory's arguments, not {record!r:.80}")
+            raise InvalidRequestError(f"a memory is a mapping of store_memory's arguments, not {written(record)}")
         values = {
             name: value for name, value in record.items() if name in _FIELDS and name != "links" and value is not None
         }

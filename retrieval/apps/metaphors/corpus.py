@@ -81,7 +81,7 @@ class MetaphorCorpus:
         self._static: dict[str, Metaphor] = {}
         for metaphor in values.checked_metaphors("static metaphors", static):
             if metaphor.id in self._static:
-                raise InvalidRequestError(f"static holds metaphor {metaphor.id!r:.80} twice; give each id once")
+                raise InvalidRequestError(f"static holds metaphor {written(metaphor.id)} twice; give each id once")
             self._static[metaphor.id] = metaphor
 
     @classmethod
@@ -183,11 +183,11 @@ class MetaphorCorpus:
         """
         values.checked_metaphor("metaphor", metaphor)
         if provenance is not None and not isinstance(provenance, Mapping):
-            raise InvalidRequestError(f"provenance is {provenance!r:.80}; give a dictionary of JSON values, or None")
+            raise InvalidRequestError(f"provenance is {written(provenance)}; give a dictionary of JSON values, or None")
         if source == values.STATIC:
             raise InvalidRequestError("static metaphors are given to MetaphorCorpus.open(); name another source")
         if status not in (ACTIVE, CANDIDATE):
-            raise InvalidRequestError(f"status is {status!r:.80}; a new metaphor is {ACTIVE!r} or {CANDIDATE!r}")
+            raise InvalidRequestError(f"status is {written(status)}; a new metaphor is {ACTIVE!r} or {CANDIDATE!r}")
         if metaphor.id in self._static:
             raise _already_exists(metaphor.id)
         item = values.metaphor_item(metaphor, source=source, status=status, provenance=provenance)
@@ -210,7 +210,7 @@ class MetaphorCorpus:
         """
         is_valid, issues = values.validate_metaphor(metaphor)
         if not is_valid:
-            raise InvalidRequestError(f"metaphor {metaphor.id!r:.80} cannot be used: {'; '.join(issues)}")
+            raise InvalidRequestError(f"metaphor {written(metaphor.id)} cannot be used: {'; '.join(issues)}")
         await self.add(metaphor, values.GENERATED, provenance, status=CANDIDATE)
 
     async def accept(self, metaphor_id: str) -> None:
@@ -225,7 +225,7 @@ class MetaphorCorpus:
         """
         await self._item(metaphor_id)
         if metaphor_id in self._static:
-            raise InvalidRequestError(f"metaphor {metaphor_id!r:.80} is static; open the corpus without it")
+            raise InvalidRequestError(f"metaphor {written(metaphor_id)} is static; open the corpus without it")
         await set_status(handle_of(self._collection), metaphor_id, ARCHIVED)
 
     async def settle(self, metaphor_id: str) -> str:
@@ -306,9 +306,11 @@ class MetaphorCorpus:
     async def _item(self, metaphor_id: str) -> Item:
         items = await self._items([metaphor_id])
         if metaphor_id not in items:
-            raise UnknownItemError(f"there is no metaphor {metaphor_id!r:.80} in collection {self._collection.name!r}")
+            raise UnknownItemError(
+                f"there is no metaphor {written(metaphor_id)} in collection {self._collection.name!r}"
+            )
         return items[metaphor_id]
 
 
 def _already_exists(metaphor_id: str) -> InvalidRequestError:
-    return InvalidRequestError(f"Metaphor {metaphor_id!r:.80} already exists; give it another id")
+    return InvalidRequestError(f"Metaphor {written(metaphor_id)} already exists; give it another id")

@@ -136,7 +136,9 @@ def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
 def checked_metaphor(name: str, metaphor: object) -> Metaphor:
     """The metaphor. Raises ``InvalidRequestError`` for anything else."""
     if not isinstance(metaphor, Metaphor):
-        raise InvalidRequestError(f"{name} is {metaphor!r:.80}; give a Metaphor, such as one that was retrieved")
+        raise InvalidRequestError(
+            f"{name} is {checks.written(metaphor)}; give a Metaphor, such as one that was retrieved"
+        )
     return metaphor
 
 
@@ -259,7 +261,7 @@ BATCH_MAX = 1000
 def checked_problem(problem: object) -> Problem:
     """The problem. Raises ``InvalidRequestError`` for anything else."""
     if not isinstance(problem, Problem):
-        raise InvalidRequestError(f"problem is {problem!r:.80}; give a Problem(id=..., description=...)")
+        raise InvalidRequestError(f"problem is {checks.written(problem)}; give a Problem(id=..., description=...)")
     return problem
 
 

@@ -111,7 +111,9 @@ class RetrievalModel:
     async def _expectation(self, problem: Problem, metaphor: Metaphor) -> Expectation:
         key = values.checked_metaphor("metaphor", metaphor).id
         if not await self._corpus.get([key]):
-            raise UnknownItemError(f"metaphor {key!r:.80} is not in the corpus; add it first: await corpus.add(...)")
+            raise UnknownItemError(
+                f"metaphor {checks.written(key)} is not in the corpus; add it first: await corpus.add(...)"
+            )
         return (await self.expectations(problem, [key]))[key]
 
     async def expectations(
@@ -355,7 +357,7 @@ class MetaphorRetriever:
         Raises ``InvalidRequestError`` and the errors of ``Platform.feedback``.
         """
         if not isinstance(answer, Retrieved):
-            raise InvalidRequestError(f"answer is {answer!r:.80}; give the answer of a retrieve call")
+            raise InvalidRequestError(f"answer is {checks.written(answer)}; give the answer of a retrieve call")
         if answer.collection != self.corpus.collection.name:
             raise InvalidRequestError(
                 f"the answer is of corpus {answer.collection!r}, this retriever's is {self.corpus.collection.name!r}; "
@@ -474,7 +476,7 @@ class MetaphorRetriever:
         if await count_verdicts(handle, domain=domain, at_most=1):
             return None
         is_known = domain in {metaphor.domain.strip().casefold() async for metaphor in self.corpus}
-        return None if is_known else f"the domain {domain!r:.80} is unusual"
+        return None if is_known else f"the domain {checks.written(domain)} is unusual"
 
     async def _suggested(self, search: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggestions:
         """New suggestions; none while earlier suggestions for this text are untried."""

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
-from retrieval.domain.checks import checked_list
+from retrieval.domain.checks import checked_list, written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing, rate
@@ -117,11 +117,11 @@ def principle_item(
     """
     for name, text in (("title", title), ("body", body)):
         if not isinstance(text, str):
-            raise InvalidRequestError(f"{name} is {text!r:.80}; it must be a text")
+            raise InvalidRequestError(f"{name} is {written(text)}; it must be a text")
     if not title.strip():
         raise InvalidRequestError("a principle needs a title: state the lesson in one sentence")
     if status not in IN_USE:
-        raise InvalidRequestError(f"status is {status!r:.80}; it must be {' or '.join(IN_USE)}")
+        raise InvalidRequestError(f"status is {written(status)}; it must be {' or '.join(IN_USE)}")
     return Item(
         item_id=principle_id_for(title, body) if principle_id is None else principle_id,
         kind=KIND,
@@ -164,7 +164,7 @@ def normalised_tags(tags: Sequence[str] | None) -> tuple[str, ...]:
     each = checked_list("tags", tags, "['testing', 'sql']")
     for tag in each:
         if not isinstance(tag, str) or not tag.strip() or "\x00" in tag:
-            raise InvalidRequestError(f"a tag is {tag!r:.80}; it must be a text such as 'testing'")
+            raise InvalidRequestError(f"a tag is {written(tag)}; it must be a text such as 'testing'")
     distinct = tuple(dict.fromkeys(tag.strip().casefold() for tag in each))
     if len(distinct) > MOST_TAGS:
         raise InvalidRequestError(f"{len(distinct)} tags are too many; give at most {MOST_TAGS}")

@@ -10,7 +10,7 @@ from typing import Any
 from retrieval.apps.principles import principle
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.apps.result_list import AnswerList
-from retrieval.domain.checks import checked_time
+from retrieval.domain.checks import checked_time, written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
@@ -91,14 +91,14 @@ def traces_filter(time_range: TimeBounds | None, status: str | None) -> dict[str
     where: dict[str, Any] = {}
     if time_range is not None:
         if not isinstance(time_range, tuple | list) or len(time_range) != 2:
-            raise InvalidRequestError(f"time_range is {time_range!r:.80}; give (start, end), each a time or None")
+            raise InvalidRequestError(f"time_range is {written(time_range)}; give (start, end), each a time or None")
         bounds = dict(zip(("gte", "lte"), time_range, strict=True))
         for moment in filter(None, bounds.values()):
             checked_time("a time of time_range", moment)
         where["occurred_at"] = {name: moment for name, moment in bounds.items() if moment is not None}
     if status is not None:
         if not isinstance(status, str):
-            raise InvalidRequestError(f"status is {status!r:.80}; it must be a word such as 'success'")
+            raise InvalidRequestError(f"status is {written(status)}; it must be a word such as 'success'")
         where["outcome"] = status.strip().casefold()
     return {name: value for name, value in where.items() if value != {}}
 

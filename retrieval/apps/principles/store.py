@@ -20,7 +20,7 @@ from retrieval.apps.principles.traces import Outcome, Trace
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
-from retrieval.domain.checks import check_flags, check_text, checked_limit, checked_number, checked_positive
+from retrieval.domain.checks import check_flags, check_text, checked_limit, checked_number, checked_positive, written
 from retrieval.domain.errors import InvalidItemError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
@@ -463,7 +463,7 @@ class PrincipleStore:
 
     def _unknown(self, principle_id: str) -> UnknownItemError:
         return UnknownItemError(
-            f"there is no principle {principle_id!r:.80} in collection {self._name!r}; "
+            f"there is no principle {written(principle_id)} in collection {self._name!r}; "
             "give an id of an answer of search_principles, or add the principle first"
         )
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retrieval.apps.principles.principle import normalised_tags
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
@@ -44,10 +45,10 @@ class Outcome:
 
     def __post_init__(self) -> None:
         if not isinstance(self.status, str) or not self.status.strip():
-            raise InvalidRequestError(f"outcome is {self.status!r:.80}; it must be a word such as {SUCCESS!r}")
+            raise InvalidRequestError(f"outcome is {written(self.status)}; it must be a word such as {SUCCESS!r}")
         object.__setattr__(self, "status", self.status.strip().casefold())
         if not isinstance(self.note, str):
-            raise InvalidRequestError(f"note is {self.note!r:.80}; it must be a text")
+            raise InvalidRequestError(f"note is {written(self.note)}; it must be a text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

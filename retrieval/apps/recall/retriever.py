@@ -119,7 +119,7 @@ class Entity:
         if self.hit is not None:
             return
         if not isinstance(self.name, str) or not self.name.strip():
-            raise InvalidItemError(f"the name of an entity is {self.name!r:.80}; give a text, such as 'Ann'")
+            raise InvalidItemError(f"the name of an entity is {checks.written(self.name)}; give a text, such as 'Ann'")
         if not self.id:
             object.__setattr__(self, "id", self.as_item().content_hash.hex()[:_KEY_LENGTH])
         self.as_item()
@@ -195,7 +195,9 @@ def checked_entities(entities: object) -> list[Entity]:
     each = checks.checked_list("entities", entities, "the answer of search")
     for entity in each:
         if not isinstance(entity, Entity):
-            raise InvalidRequestError(f"a list of entities holds {entity!r:.80}; give entities, such as search returns")
+            raise InvalidRequestError(
+                f"a list of entities holds {checks.written(entity)}; give entities, such as search returns"
+            )
     return each
 
 
@@ -237,12 +239,14 @@ class DualRetriever:
         """
         if not callable(getattr(storage, "search", None)):
             raise InvalidRequestError(
-                f"storage is {storage!r:.80}; give a collection, such as await platform.collection('recall')"
+                f"storage is {checks.written(storage)}; give a collection, such as await platform.collection('recall')"
             )
         if seed is not None:
             checks.checked_whole("seed", seed, -(2**63), 2**63 - 1)
         if profile is not None and not isinstance(profile, Profile):
-            raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
+            raise InvalidRequestError(
+                f"profile is {checks.written(profile)}; give a Profile, or None for the collection's own"
+            )
         checks.check_functions(clock=clock)
         self._storage = storage
         # Tests search other storages too.
@@ -391,8 +395,8 @@ class Memory(DualRetriever):
         """
         if not isinstance(entity, Entity):
             raise InvalidRequestError(
-                f"{entity!r:.80} is not an entity; give Entity(name=..., content=...), or add items to the collection "
-                "itself"
+                f"{checks.written(entity)} is not an entity; give Entity(name=..., content=...), or add items to the "
+                "collection itself"
             )
         await self._storage.add([entity.as_item()])
         return entity

@@ -17,7 +17,7 @@ from pydantic_core import PydanticKnownError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from retrieval.apps.tickets.ticket_item import HOURS, PRIORITY, RESOLVED_AT
-from retrieval.domain.checks import checked_number, choices_hint, iso_time
+from retrieval.domain.checks import checked_number, choices_hint, iso_time, written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
@@ -124,7 +124,7 @@ def preset_named(name: str) -> str:
     """
     plain = re.sub(r"[\s_-]+", "_", name.strip().casefold()) if isinstance(name, str) else ""
     if plain not in PRESETS:
-        raise ProcessingError(f"there is no preset {name!r:.80}; {choices_hint(name, PRESETS)}")
+        raise ProcessingError(f"there is no preset {written(name)}; {choices_hint(name, PRESETS)}")
     return plain
 
 
@@ -379,7 +379,7 @@ class RetrievalRequest(Weighted, frozen=True, hide_input_in_errors=True, extra="
         preset_values = {"vector_weight": weights.vector, "metadata_weight": weights.metadata}
         if any(values.get(name, weight) != weight for name, weight in preset_values.items()):
             raise ProcessingError(
-                f"preset {values['preset']!r:.80} is {weights.vector:g} and {weights.metadata:g}; give either the "
+                f"preset {written(values['preset'])} is {weights.vector:g} and {weights.metadata:g}; give either the "
                 "preset or weights"
             )
         return values | preset_values

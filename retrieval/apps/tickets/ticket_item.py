@@ -61,7 +61,7 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
     ``InvalidItemError``.
     """
     if not isinstance(record, Mapping):
-        raise InvalidItemError(f"a ticket must be a dictionary with a 'ticket_id', not {record!r:.80}")
+        raise InvalidItemError(f"a ticket must be a dictionary with a 'ticket_id', not {written(record)}")
     metadata = record.get("metadata")
     if isinstance(metadata, Mapping):
         record = {**metadata, **{name: value for name, value in record.items() if name != "metadata"}}

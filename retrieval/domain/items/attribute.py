@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from retrieval.domain.checks import choices_hint, is_storable, time_fault
+from retrieval.domain.checks import choices_hint, is_storable, time_fault, written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.search.filters import FIELDS
@@ -35,7 +35,9 @@ Filterable = tuple[tuple[str, AttributeType], ...]
 def checked_filterable(declared: Mapping[str, str]) -> Filterable:
     """Attributes and the names of their types as they are stored. Raises ``InvalidRequestError``."""
     if not isinstance(declared, Mapping):
-        raise InvalidRequestError(f'filterable must be a mapping such as {{"priority": "text"}}, not {declared!r:.80}')
+        raise InvalidRequestError(
+            f'filterable must be a mapping such as {{"priority": "text"}}, not {written(declared)}'
+        )
     checked = ((checked_name(name), _type(name, kind)) for name, kind in declared.items())
     return tuple(sorted(checked))
 
@@ -43,7 +45,7 @@ def checked_filterable(declared: Mapping[str, str]) -> Filterable:
 def checked_name(name: object) -> str:
     """The name, if an attribute can have it. Raises ``InvalidRequestError``."""
     if not is_storable(name) or not 0 < len(name.encode()) <= MAX_KEY_BYTES:
-        raise InvalidRequestError(f"an attribute's name has 1 to {MAX_KEY_BYTES} bytes and no NUL, not {name!r:.80}")
+        raise InvalidRequestError(f"an attribute's name has 1 to {MAX_KEY_BYTES} bytes and no NUL, not {written(name)}")
     if name in FIELDS or name.startswith("attributes."):
         raise InvalidRequestError(
             f"{name!r} cannot be an attribute's name: {', '.join(sorted(FIELDS))} need no declaration, and "
@@ -88,4 +90,4 @@ def _type(name: str, kind: object) -> AttributeType:
         return AttributeType(str(kind))
     except ValueError:
         types = choices_hint(kind, AttributeType)
-        raise InvalidRequestError(f"attribute {name!r}: there is no type {kind!r:.80}; {types}") from None
+        raise InvalidRequestError(f"attribute {name!r}: there is no type {written(kind)}; {types}") from None

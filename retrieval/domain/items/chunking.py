@@ -11,7 +11,7 @@ from itertools import groupby, pairwise, takewhile
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import checked_whole, checks_argument_names, clean_text, is_unicode, text_fault
+from retrieval.domain.checks import checked_whole, checks_argument_names, clean_text, is_unicode, text_fault, written
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
@@ -90,13 +90,13 @@ class Document:
     def __post_init__(self) -> None:
         key = self.document_id
         if not isinstance(key, str) or not is_unicode(key):
-            raise InvalidItemError(f"{key!r:.80}: a document's id must be UTF-8 text; rename the document")
+            raise InvalidItemError(f"{written(key)}: a document's id must be UTF-8 text; rename the document")
         if fault := text_fault(key, is_line=True):
             raise InvalidItemError(
-                f"{key!r:.80}: a document's id holds {fault}, which cannot be stored there; rename the document"
+                f"{written(key)}: a document's id holds {fault}, which cannot be stored there; rename the document"
             )
         if not 1 <= len(key.encode()) <= MAX_DOCUMENT_ID_BYTES:
-            raise InvalidItemError(f"{key!r:.80}: a document's id has 1 to {MAX_DOCUMENT_ID_BYTES} bytes")
+            raise InvalidItemError(f"{written(key)}: a document's id has 1 to {MAX_DOCUMENT_ID_BYTES} bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

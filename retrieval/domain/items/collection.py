@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from retrieval.domain.checks import checked_whole, checks_argument_names, is_storable
+from retrieval.domain.checks import checked_whole, checks_argument_names, is_storable, written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
@@ -20,7 +20,9 @@ MAX_NAME_BYTES = 512
 def check_collection_name(name: str) -> None:
     """Raise ``InvalidRequestError`` for anything but a text of 1 to 512 bytes in UTF-8 without NUL."""
     if not is_storable(name) or not 0 < len(name.encode()) <= MAX_NAME_BYTES:
-        raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")
+        raise InvalidRequestError(
+            f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {written(name)}"
+        )
 
 
 class IndexKind(StrEnum):
@@ -85,7 +87,7 @@ def checked_neighbours(neighbours: object) -> Neighbours | None:
     """The setting, or None for a collection without neighbours. Raises ``InvalidRequestError``."""
     if neighbours is None or isinstance(neighbours, Neighbours):
         return neighbours
-    raise InvalidRequestError(f'neighbours are Neighbours(sequence="an attribute") or None, not {neighbours!r:.80}')
+    raise InvalidRequestError(f'neighbours are Neighbours(sequence="an attribute") or None, not {written(neighbours)}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +145,6 @@ def counted_field(name: object) -> Field:
     field = parse_field(name)
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         raise InvalidRequestError(
-            f"the values of {name!r:.80} are not counted; name an attribute, or one of {', '.join(COUNTED_FIELDS)}"
+            f"the values of {written(name)} are not counted; name an attribute, or one of {', '.join(COUNTED_FIELDS)}"
         )
     return field

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.checks import checks_argument_names, is_storable
+from retrieval.domain.checks import checks_argument_names, is_storable, written
 from retrieval.domain.errors import ConfigurationError, InvalidVectorError, WrongDimensionError
 from retrieval.domain.items.item import text_hash
 
@@ -51,16 +51,16 @@ class EmbeddingSpace:
     def __post_init__(self) -> None:
         if type(self.dimensions) is not int or not 1 <= self.dimensions <= MAX_DIMENSIONS:
             raise ConfigurationError(
-                f"{self.dimensions!r:.40} dimensions: an embedding space has 1 to {MAX_DIMENSIONS}, "
+                f"{written(self.dimensions, 40)} dimensions: an embedding space has 1 to {MAX_DIMENSIONS}, "
                 "the most that pgvector's HNSW can index as halfvec; ask the model for fewer"
             )
         if self.distance != "cosine":
-            raise ConfigurationError(f"distance {self.distance!r:.80} is not supported; use 'cosine'")
+            raise ConfigurationError(f"distance {written(self.distance)} is not supported; use 'cosine'")
         for name in ("provider", "model", "revision", "document_prefix", "query_prefix"):
             label, least = getattr(self, name), int(name in ("provider", "model"))
             if not is_storable(label) or not least <= len(label) <= MAX_LABEL_LENGTH:
                 raise ConfigurationError(
-                    f"{name} is {label!r:.80}; an embedding space needs a text of {least} to {MAX_LABEL_LENGTH} "
+                    f"{name} is {written(label)}; an embedding space needs a text of {least} to {MAX_LABEL_LENGTH} "
                     "characters without NUL"
                 )
 

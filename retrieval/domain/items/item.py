@@ -14,7 +14,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Self
 
-from retrieval.domain.checks import checks_argument_names, kind_of, nesting_fault, text_fault, time_fault
+from retrieval.domain.checks import checks_argument_names, kind_of, nesting_fault, text_fault, time_fault, written
 from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
 from retrieval.domain.serialization import Serializable, json_names
 
@@ -94,7 +94,7 @@ class PublicNames(Serializable):
 
     def _short(self, *facts: str) -> str:
         """At most two lines of a terminal, under the public names; ``as_dict`` has everything."""
-        parts = [*facts[:1], f"id={self.item_id!r:.40}", *facts[1:]]
+        parts = [*facts[:1], f"id={written(self.item_id, 40)}", *facts[1:]]
         parts += [f"title={_beginning(self.title, _TITLE_SHOWN)!r}"] if self.title else []
         metadata = f"metadata={dict(self.attributes)!r}"
         metadata = metadata if len(metadata) <= _METADATA_SHOWN else "metadata={…}"
@@ -141,7 +141,7 @@ class Item(PublicNames):
         object.__setattr__(self, "tags", _checked_tags(self.tags, self.item_id))
         object.__setattr__(self, "attributes", _checked_attributes(self.attributes, self.item_id))
         if self.occurred_at is not None and (fault := time_fault(self.occurred_at)):
-            raise refusal(self.item_id, f"occurred_at is {self.occurred_at!r:.80}; {fault}")
+            raise refusal(self.item_id, f"occurred_at is {written(self.occurred_at)}; {fault}")
 
     @classmethod
     def as_stored(cls, *, item_id: str, tags: Sequence[str] = (), **fields: Any) -> Self:
@@ -185,7 +185,7 @@ def text_hash(text: str) -> bytes:
 def refusal(item_id: object, reason: str) -> InvalidItemError:
     """The error about the item of that id; it has no id if ``item_id`` is not a text."""
     key = item_id if isinstance(item_id, str) else None
-    return InvalidItemError(f"item {key!r:.80}: {reason}", item_id=key)
+    return InvalidItemError(f"item {written(key)}: {reason}", item_id=key)
 
 
 def _check_text(name: str, value: object, item_id: object, *, is_line: bool = False) -> None:
@@ -226,7 +226,7 @@ def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
         )
     return Attributes(
         {
-            check_key("an attribute's name", k, item_id): json_value(v, item_id, f"attribute {k!r:.60}")
+            check_key("an attribute's name", k, item_id): json_value(v, item_id, f"attribute {written(k, 60)}")
             for k, v in attributes.items()
         }
     )
@@ -281,7 +281,7 @@ def _json_values(
 
 def _at(name: str, path: Sequence[str | int] | None) -> str:
     """``attribute 'prices' at ['sizes'][2]``: the place of a value within an attribute."""
-    keys = "".join(f"[{key!r:.60}]" for key in path or ())
+    keys = "".join(f"[{written(key, 60)}]" for key in path or ())
     return f"{name} at {keys}" if keys else name
 
 
@@ -339,7 +339,7 @@ def check_version(item_id: str, stored: str | None, expected: str | None) -> Non
     None, which accepts every state. Raises ``InvalidRequestError`` for anything else.
     """
     if expected is not None and not isinstance(expected, str):
-        raise InvalidRequestError(f"a version is the text that came with the item, not {expected!r:.80}")
+        raise InvalidRequestError(f"a version is the text that came with the item, not {written(expected)}")
     if expected is None or (stored or ABSENT) == expected or (expected == ANY and stored is not None):
         return
     if expected == ABSENT:
@@ -348,7 +348,7 @@ def check_version(item_id: str, stored: str | None, expected: str | None) -> Non
         reason = "does not exist; add it"
     else:
         reason = "was changed since that version; read it again and repeat the change"
-    raise VersionConflictError(f"item {item_id!r:.80} {reason}", item_id=item_id)
+    raise VersionConflictError(f"item {written(item_id)} {reason}", item_id=item_id)
 
 
 def merged(target: object, patch: object, depth: int = 0) -> Any:
@@ -374,7 +374,7 @@ def checked_changes(item_id: str, changes: object) -> Mapping[str, Any]:
     if unknown := [name for name in changes if name not in fields]:
         raise refusal(
             item_id,
-            f"an item has no {unknown[0]!r:.40}; it has {', '.join(_FIELD_OF)}; put anything else into metadata",
+            f"an item has no {written(unknown[0], 40)}; it has {', '.join(_FIELD_OF)}; put anything else into metadata",
         )
     names = {fields[name]: name for name in changes}
     if repeated := [name for name in changes if names[fields[name]] != name]:

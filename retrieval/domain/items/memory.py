@@ -42,8 +42,8 @@ def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]], others:
         match = _KEYWORD.fullmatch(str(keyword))
         if match is None:
             raise InvalidRequestError(
-                f"there is no argument {keyword!r:.80}; {checks.choices_hint(keyword, others)}; links are given as "
-                "linked_paper_ids=[...], or in links={...}"
+                f"there is no argument {checks.written(keyword)}; {checks.choices_hint(keyword, others)}; "
+                "links are given as linked_paper_ids=[...], or in links={...}"
             )
         if ids is not None:
             ids_by_type.setdefault(entity_type(match[1]), []).extend(checked_ids(keyword, ids))
@@ -53,7 +53,7 @@ def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]], others:
 def checked_links(links: Links) -> Links:
     """The links, each once, without empty types. Raises ``InvalidRequestError`` for links that cannot be."""
     if not isinstance(links, Mapping):
-        raise InvalidRequestError(f"links are a mapping such as {{'questions': ['q1']}}, not {links!r:.80}")
+        raise InvalidRequestError(f"links are a mapping such as {{'questions': ['q1']}}, not {checks.written(links)}")
     ids_by_type = {}
     for name, ids in links.items():
         _check_key("an entity type", name, is_type=True)
@@ -65,7 +65,7 @@ def checked_links(links: Links) -> Links:
 def checked_ids(name: str, ids: object) -> tuple[str, ...]:
     """The ids, each once. Raises ``InvalidRequestError``."""
     if isinstance(ids, str) or not isinstance(ids, Sequence):
-        raise InvalidRequestError(f"{name}: ids come in a list such as ['q1', 'q2'], not {ids!r:.80}")
+        raise InvalidRequestError(f"{name}: ids come in a list such as ['q1', 'q2'], not {checks.written(ids)}")
     for entity_id in ids:
         _check_key(name, entity_id)
     return tuple(dict.fromkeys(ids))
@@ -87,11 +87,11 @@ def check_entity(entity: tuple[object, object]) -> tuple[str, str]:
 
 def _check_key(name: str, value: object, *, is_type: bool = False) -> None:
     if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > MAX_KEY_BYTES:
-        raise InvalidRequestError(f"{name}: {value!r:.80} must be a text of 1 to {MAX_KEY_BYTES} bytes")
+        raise InvalidRequestError(f"{name}: {checks.written(value)} must be a text of 1 to {MAX_KEY_BYTES} bytes")
     if fault := checks.text_fault(value, is_line=True):
-        raise InvalidRequestError(f"{name}: {value!r:.80} holds {fault}, which cannot be stored; take it out")
+        raise InvalidRequestError(f"{name}: {checks.written(value)} holds {fault}, which cannot be stored; take it out")
     if is_type and ":" in value:
-        raise InvalidRequestError(f"{name} has no colon, which separates it from the id: {value!r:.80}")
+        raise InvalidRequestError(f"{name} has no colon, which separates it from the id: {checks.written(value)}")
 
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -204,7 +204,7 @@ class NewMemory:
         for name in ("project_id", "user_id"):
             check_key(name, getattr(self, name) or "", self.memory_id)
         if self.summary is not None and not isinstance(self.summary, str):
-            raise InvalidRequestError(f"summary is {self.summary!r:.80}; it must be a text, or None")
+            raise InvalidRequestError(f"summary is {checks.written(self.summary)}; it must be a text, or None")
         Item(item_id=self.memory_id, attributes={CONTENT: self.content})  # before its text is made: it may be circular
         if not self._text.strip():
             raise InvalidRequestError("a memory needs content: a text, or a JSON value such as {'findings': [...]}")
@@ -214,7 +214,9 @@ class NewMemory:
                 checks.checked_time(name, time)
         object.__setattr__(self, "links", checked_links(self.links))
         if not isinstance(self.metadata, Mapping):
-            raise InvalidRequestError(f"metadata is a mapping of names to JSON values, not {self.metadata!r:.80}")
+            raise InvalidRequestError(
+                f"metadata is a mapping of names to JSON values, not {checks.written(self.metadata)}"
+            )
         if taken := sorted(OWN_ATTRIBUTES & set(self.metadata)):
             raise InvalidRequestError(f"metadata cannot be named {taken[0]!r}: a memory keeps its own under that name")
 
@@ -306,7 +308,8 @@ def checked_name(name: str, value: object) -> str:
     """A project, user or type. Raises ``InvalidItemError`` for anything but a text, not empty, that can be stored."""
     if not checks.is_storable(value) or not value.strip():
         raise InvalidItemError(
-            f"{name} is {value!r:.80}; it must be a text that is not empty, without NUL or half of a surrogate pair"
+            f"{name} is {checks.written(value)}; it must be a text that is not empty, without NUL or half of a "
+            "surrogate pair"
         )
     return value
 
@@ -353,7 +356,7 @@ def check_current(memory: Memory | NewMemory, now: datetime) -> None:
     """Raise ``UnknownItemError`` for an expired memory, which is soon forgotten."""
     if has_expired(memory, now):
         raise UnknownItemError(
-            f"memory {memory.memory_id!r:.80} expired at {memory.expires_at}; store it again to keep it"
+            f"memory {checks.written(memory.memory_id)} expired at {memory.expires_at}; store it again to keep it"
         )
 
 

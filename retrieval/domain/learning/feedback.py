@@ -75,7 +75,7 @@ class Feedback:
         checks.check_text("item_id", self.item_id, MAX_KEY_BYTES)
         if not 0 < len(self.item_id.encode()) <= MAX_KEY_BYTES:
             raise InvalidRequestError(
-                f"item_id is {self.item_id!r:.80}; it must be a text of 1 to {MAX_KEY_BYTES} bytes"
+                f"item_id is {checks.written(self.item_id)}; it must be a text of 1 to {MAX_KEY_BYTES} bytes"
             )
         for name, most in (("kind", MAX_NAME_LENGTH), ("actor", MAX_NAME_LENGTH), ("session", MAX_NAME_LENGTH),
                            ("note", MAX_NOTE_LENGTH)):  # fmt: skip
@@ -99,7 +99,7 @@ class Feedback:
                 "feedback is of a retrieval's hit or directly of a collection's item: give retrieval_id or collection"
             )
         if self.collection is not None and not (checks.is_storable(self.collection) and self.collection):
-            raise InvalidRequestError(f"collection is {self.collection!r:.80}; it must be the name of one")
+            raise InvalidRequestError(f"collection is {checks.written(self.collection)}; it must be the name of one")
         if self.context is not None:
             checked_context(self.context)
         if self.context is not None and self.retrieval_id is not None:
@@ -152,9 +152,11 @@ class Feedback:
     def named(self) -> str:
         """The event in a message."""
         source = (
-            f"retrieval {self.retrieval_id}" if self.retrieval_id is not None else f"collection {self.collection!r:.80}"
+            f"retrieval {self.retrieval_id}"
+            if self.retrieval_id is not None
+            else f"collection {checks.written(self.collection)}"
         )
-        return f"item {self.item_id!r:.80} of {source}"
+        return f"item {checks.written(self.item_id)} of {source}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,5 +40,6 @@ def checked_id(retrieval_id: UUID | str | None) -> UUID:
         return retrieval_id if isinstance(retrieval_id, UUID) else UUID(retrieval_id)
     except (ValueError, TypeError, AttributeError):
         raise InvalidRequestError(
-            f"{retrieval_id!r:.80} is not a retrieval id; a recorded search's result has it in retrieval_id, as a UUID"
+            f"{written(retrieval_id)} is not a retrieval id; "
+            "a recorded search's result has it in retrieval_id, as a UUID"
         ) from None

@@ -56,13 +56,15 @@ class ShownItem:
 
     def __post_init__(self) -> None:
         if not is_storable(self.item_id) or not self.item_id:
-            raise InvalidRequestError(f"{self.item_id!r:.80} is not an item id; ids are texts without NUL")
+            raise InvalidRequestError(f"{written(self.item_id)} is not an item id; ids are texts without NUL")
         if not isinstance(self.signals, Mapping) or not all(map(is_storable, self.signals)):
-            raise InvalidRequestError(f"{self.item_id!r:.80}: signals are {self.signals!r:.80}; give numbers by name")
+            raise InvalidRequestError(
+                f"{written(self.item_id)}: signals are {written(self.signals)}; give numbers by name"
+            )
         for name, value in [("score", self.score), *self.signals.items()]:
             if not is_finite(value):
                 raise InvalidRequestError(
-                    f"{self.item_id!r:.80}: {name} is {written(value)}; it must be a finite number"
+                    f"{written(self.item_id)}: {name} is {written(value)}; it must be a finite number"
                 )
         self._check_share("propensity", self.propensity, 1)
         if self.rank_propensity is not None:
@@ -73,7 +75,7 @@ class ShownItem:
     def _check_share(self, name: str, value: object, most: float) -> None:
         if not is_finite(value) or not 0 < value <= most:
             raise InvalidRequestError(
-                f"{self.item_id!r:.80}: {name} is {written(value)}; it is above 0, at most {most}"
+                f"{written(self.item_id)}: {name} is {written(value)}; it is above 0, at most {most}"
             )
 
     @property

@@ -314,13 +314,13 @@ def _parse_condition(field: Field, value: object) -> Filter:
 
 
 def _refusal(field: Field, reason: str) -> InvalidFilterError:
-    return InvalidFilterError(f"{field.name!r:.80}: {reason}")
+    return InvalidFilterError(f"{written(field.name)}: {reason}")
 
 
 def _parse_operator(field: Field, name: object, operand: object) -> Filter:
     if not isinstance(name, str) or name not in _OPERATORS:
         plain = name.removeprefix("$") if isinstance(name, str) else name
-        hint = f"; say {plain!r:.80}" if plain != name and plain in _OPERATORS else ""
+        hint = f"; say {written(plain)}" if plain != name and plain in _OPERATORS else ""
         raise _refusal(field, f"there is no operator {written(name)}{hint}; there are {', '.join(sorted(_OPERATORS))}")
     return _OPERATORS[name](field, operand)
 

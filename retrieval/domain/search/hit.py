@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple, Self, overload
 from uuid import UUID
 
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import ITEM_FIELDS, Item, PublicNames
 from retrieval.domain.notebook import bar, table_html, text_html
@@ -254,7 +255,7 @@ def read_cursor(text: object, question: str) -> Cursor:
     hashes = frozenset(raw[start : start + _BYTES] for start in range(2 * _BYTES, len(raw), _BYTES))
     if not hashes or len(raw) % _BYTES or len(hashes) > MAX_SHOWN:
         raise InvalidRequestError(
-            f"{text!r:.40} is not a cursor; give the next of the page before, or '' for the first page"
+            f"{written(text, 40)} is not a cursor; give the next of the page before, or '' for the first page"
         ).at("after")
     if raw[:_BYTES] != request_hash:
         raise InvalidRequestError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
@@ -64,7 +65,9 @@ def checked_profiles(profiles: object) -> dict[str, Profile]:
         )
     for name, profile in profiles.items():
         if not isinstance(name, str) or not isinstance(profile, Profile):
-            raise InvalidRequestError(f"profile {name!r:.80} is a {type(profile).__name__}; give a Profile by its name")
+            raise InvalidRequestError(
+                f"profile {written(name)} is a {type(profile).__name__}; give a Profile by its name"
+            )
     return dict(profiles)
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import checks_argument_names
+from retrieval.domain.checks import checks_argument_names, written
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.search import profile_parts
 from retrieval.domain.search.diversity import REFINING, Diversity, Refining
@@ -164,7 +164,7 @@ class Profile(Serializable):
     def _check_signals(self) -> None:
         if not isinstance(self.signals, tuple | list) or not all(isinstance(signal, Signal) for signal in self.signals):
             raise InvalidProfileError(
-                f"signals is {self.signals!r:.80}; give signals in a tuple, such as (Recency(weight=1.0),)"
+                f"signals is {written(self.signals)}; give signals in a tuple, such as (Recency(weight=1.0),)"
             )
         object.__setattr__(self, "signals", tuple(self.signals))
         names = [signal.key for signal in self.signals]
@@ -219,18 +219,18 @@ def _check_kinds(profile: Profile) -> None:
     """Refuse a value of another type where a mapping or an object is needed."""
     if not isinstance(profile.legs, Mapping):
         raise InvalidProfileError(
-            f'legs is {profile.legs!r:.80}; give weights by leg, such as {{"dense": 0.6, "lexical": 0.4}}'
+            f'legs is {written(profile.legs)}; give weights by leg, such as {{"dense": 0.6, "lexical": 0.4}}'
         )
     for name, kind in _PARTS.items():
         value = getattr(profile, name)
         if not isinstance(value, kind) and (value is not None or name not in _MAY_MISS):
-            raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a {kind.__name__}")
+            raise InvalidProfileError(f"{name} is {written(value)}; it must be a {kind.__name__}")
 
 
 def _part_from_dict(name: str, values: Any) -> Any:
     known = [each.name for each in fields(_PARTS[name])]
     if not isinstance(values, Mapping):
-        raise InvalidProfileError(f"{name} is an object of {', '.join(known)}, not {values!r:.40}")
+        raise InvalidProfileError(f"{name} is an object of {', '.join(known)}, not {written(values, 40)}")
     return _PARTS[name](**values)
 
 

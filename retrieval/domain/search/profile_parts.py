@@ -130,4 +130,4 @@ class Recording(Serializable):
         check_share("recording rate", self.rate)
         check_whole("recording pool", self.pool, 0, 1000)
         if not isinstance(self.wait, bool):
-            raise InvalidProfileError(f"recording wait is {self.wait!r:.80}; it must be true or false")
+            raise InvalidProfileError(f"recording wait is {checks.written(self.wait)}; it must be true or false")

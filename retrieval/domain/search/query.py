@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from unicodedata import normalize
 
-from retrieval.domain.checks import is_storable
+from retrieval.domain.checks import is_storable, written
 from retrieval.domain.errors import EmptyQueryError, InvalidProfileError, InvalidRequestError
 from retrieval.domain.words import UNSPACED, usual_form, word_pattern, words
 
@@ -144,7 +144,7 @@ MAX_ADDED = 50
 def checked_synonyms(groups: object) -> Synonyms:
     """The groups as they are kept. Raises ``InvalidProfileError`` for anything but lists of at least two texts each."""
     if isinstance(groups, str) or not isinstance(groups, Sequence):
-        raise InvalidProfileError(f'synonyms come in groups, such as [["car", "automobile"]], not {groups!r:.80}')
+        raise InvalidProfileError(f'synonyms come in groups, such as [["car", "automobile"]], not {written(groups)}')
     if len(groups) > MAX_GROUPS:
         raise InvalidProfileError(f"{len(groups)} groups of synonyms; at most {MAX_GROUPS}")
     return tuple(_checked_group(group) for group in groups)
@@ -152,10 +152,12 @@ def checked_synonyms(groups: object) -> Synonyms:
 
 def _checked_group(group: object) -> tuple[str, ...]:
     if isinstance(group, str) or not isinstance(group, Sequence) or not 2 <= len(group) <= MAX_IN_GROUP:
-        raise InvalidProfileError(f"a group of synonyms is a list of 2 to {MAX_IN_GROUP} texts, not {group!r:.80}")
+        raise InvalidProfileError(f"a group of synonyms is a list of 2 to {MAX_IN_GROUP} texts, not {written(group)}")
     for text in group:
         if not is_storable(text) or len(text) > MAX_LENGTH or not words(text):
-            raise InvalidProfileError(f"{text!r:.80} is not a synonym; give words of at most {MAX_LENGTH} characters")
+            raise InvalidProfileError(
+                f"{written(text)} is not a synonym; give words of at most {MAX_LENGTH} characters"
+            )
     return tuple(group)
 
 

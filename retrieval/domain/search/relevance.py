@@ -66,7 +66,7 @@ class Calibration(Serializable):
             text = getattr(self, name)
             if not is_storable(text) or len(text) > _MOST_CHARACTERS:
                 raise InvalidProfileError(
-                    f"calibration {name} is {text!r:.80}; it is a text of at most {_MOST_CHARACTERS} characters"
+                    f"calibration {name} is {written(text)}; it is a text of at most {_MOST_CHARACTERS} characters"
                 )
 
     def relevances(self, evidence: Sequence[Evidence]) -> list[float | None]:

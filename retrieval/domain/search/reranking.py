@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from retrieval.domain.checks import checks_argument_names
+from retrieval.domain.checks import checks_argument_names, written
 from retrieval.domain.errors import InvalidProfileError, RerankerRejectedError
 from retrieval.domain.search.profile_parts import check_share, check_whole
 from retrieval.domain.serialization import Serializable
@@ -52,7 +52,7 @@ class Rerank(Serializable):
         is_named = isinstance(self.model, str) and self.model.strip() == self.model != "" and self.model.isprintable()
         if self.model is not None and not is_named:
             raise InvalidProfileError(
-                f"rerank model is {self.model!r:.80}; name a reranker, such as 'cohere/rerank-v3.5', or leave it out"
+                f"rerank model is {written(self.model)}; name a reranker, such as 'cohere/rerank-v3.5', or leave it out"
             )
         check_whole("rerank candidates", self.candidates, 1, 1000)
         check_whole("rerank milliseconds", self.milliseconds, 1, 60_000)
@@ -70,7 +70,7 @@ def checked_scores(scores: object, texts: int) -> list[float]:
         raise RerankerRejectedError(f"it gave {len(numbers)} scores for {texts} texts")
     for score in numbers:
         if isinstance(score, bool) or not _is_number(score) or not 0 <= score <= 1:
-            raise RerankerRejectedError(f"a score is {score!r:.40}, not a number from 0 to 1")
+            raise RerankerRejectedError(f"a score is {written(score, 40)}, not a number from 0 to 1")
     return [float(score) for score in numbers]
 
 

@@ -13,7 +13,15 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from retrieval.domain.checks import checks_argument_names, choices_hint, is_finite, is_number, is_storable, stored_time
+from retrieval.domain.checks import (
+    checks_argument_names,
+    choices_hint,
+    is_finite,
+    is_number,
+    is_storable,
+    stored_time,
+    written,
+)
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_choice, check_positive, check_share, check_weight, check_whole
@@ -72,7 +80,7 @@ class Signal(ABC):
         check_weight(f"the weight of signal {self.key!r}", self.weight)
         for each in fields(self):
             if each.name.endswith("attribute") and not (is_storable(name := getattr(self, each.name)) and name):
-                raise InvalidProfileError(f"the {each.name} of signal {self.name!r} is {name!r:.80}; name one")
+                raise InvalidProfileError(f"the {each.name} of signal {self.name!r} is {written(name)}; name one")
 
     @property
     def key(self) -> str:
@@ -235,9 +243,9 @@ class Priority(Signal):
         for name, worth in self.values.items():
             if not is_storable(name):
                 raise InvalidProfileError(
-                    f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL"
+                    f"signal 'priority' has a value for {written(name)}; names are texts without NUL"
                 )
-            check_share(f"the worth of priority {name!r:.80}", worth)
+            check_share(f"the worth of priority {written(name)}", worth)
         check_share("the worth of an unknown priority", self.unknown)
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
         by_name = {name.strip().casefold(): worth for name, worth in self.values.items()}
@@ -402,10 +410,12 @@ def _signal(name: object, stored: object) -> Signal:
     head, colon, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
     kind = SIGNALS.get(head)
     if kind is None or (colon and kind is not AttributeValue):
-        raise InvalidProfileError(f"there is no signal {name!r:.80}; {choices_hint(name, SIGNALS)}")
+        raise InvalidProfileError(f"there is no signal {written(name)}; {choices_hint(name, SIGNALS)}")
     numbers: dict[Any, Any] = dict(stored) if isinstance(stored, Mapping) else {"weight": stored}
     if colon and numbers.setdefault("attribute", attribute) != attribute:
-        raise InvalidProfileError(f"signal {name!r:.80} is given the attribute {numbers['attribute']!r:.80}; name one")
+        raise InvalidProfileError(
+            f"signal {written(name)} is given the attribute {written(numbers['attribute'])}; name one"
+        )
     try:
         return kind(**numbers)
     except InvalidProfileError:

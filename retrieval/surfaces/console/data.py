@@ -26,6 +26,7 @@ from retrieval.adapters.store.deadline import in_background
 from retrieval.collection import Collection
 from retrieval.domain import errors
 from retrieval.domain.api_key import Scope
+from retrieval.domain.checks import written
 from retrieval.domain.items.item import StoredItem
 from retrieval.services.documents import DocumentsReport
 from retrieval.services.ingest import IngestReport
@@ -221,7 +222,7 @@ def _save_file(path: Path, file: UploadFile) -> None:
             shutil.copyfileobj(file.file, target)
     except OSError as error:
         raise errors.InvalidRequestError(
-            f"file {file.filename!r:.80} cannot be saved: {error.strerror}; rename it"
+            f"file {written(file.filename)} cannot be saved: {error.strerror}; rename it"
         ) from error
 
 
@@ -466,7 +467,7 @@ async def _stored_item(visit: Visit) -> tuple[Collection, StoredItem]:
     collection, key = await visit.collection(), visit.text("id")
     stored = (await collection.stored([key])).get(key) if key else None
     if stored is None:
-        raise errors.UnknownItemError(f"collection {collection.name!r} has no item {key!r:.80}")
+        raise errors.UnknownItemError(f"collection {collection.name!r} has no item {written(key)}")
     return collection, stored
 
 

@@ -25,6 +25,7 @@ from starlette.types import Scope as RequestScope
 
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Caller, Scope
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.platform import Platform
 from retrieval.surfaces.http.admission import Access
@@ -88,7 +89,7 @@ class Visit:
         except ValueError:
             number = least - 1
         if not least <= number <= most:
-            raise InvalidRequestError(f"{name} is {text!r:.40}; it must be a number from {least:g} to {most:g}")
+            raise InvalidRequestError(f"{name} is {written(text, 40)}; it must be a number from {least:g} to {most:g}")
         return number
 
     def file(self, name: str) -> list[UploadFile]:

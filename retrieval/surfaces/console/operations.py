@@ -12,6 +12,7 @@ from retrieval.adapters.store.installation.queue import RUNNING, JobRun
 from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.search.reembeddings import ReembeddingState
 from retrieval.domain.api_key import Scope
+from retrieval.domain.checks import written
 from retrieval.domain.diagnosis import Diagnosis, Finding
 from retrieval.domain.errors import InvalidRequestError, NotFoundError, UnknownCollectionError
 from retrieval.domain.records.analytics import AnalyticsTable
@@ -232,7 +233,7 @@ async def reembed(visit: Visit) -> h.Node:
         await visit.platform.reembed(name, to=to)
         return await reembedding(visit, notice("The re-embedding has begun."))
     if do not in ACTIONS:
-        raise InvalidRequestError(f"there is no action {do!r:.40}; there are {', '.join(ACTIONS)}")
+        raise InvalidRequestError(f"there is no action {written(do, 40)}; there are {', '.join(ACTIONS)}")
     await visit.platform.reembedding(name, do, wait=False)
     return await reembedding(visit, notice(f"Requested: {do}."))
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from retrieval.domain.checks import choices_hint, shown_line
+from retrieval.domain.checks import choices_hint, shown_line, written
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http import problems
 from retrieval.surfaces.http.json_bodies import members_at
@@ -77,7 +77,7 @@ def _with_members(detail: Any, route: object) -> Any:
         return detail
     kind = route.body_field.field_info.annotation if route.body_field else None
     *location, name = detail["loc"][1:]
-    return {**detail, "msg": f"there is no {name!r:.60} here; {choices_hint(name, members_at(kind, location))}"}
+    return {**detail, "msg": f"there is no {written(name, 60)} here; {choices_hint(name, members_at(kind, location))}"}
 
 
 def report(error: Exception) -> None:

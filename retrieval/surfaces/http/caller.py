@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from retrieval.apps.tickets import RetrievalConfig, RetrievalService
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Caller, Scope
-from retrieval.domain.checks import choices_hint
+from retrieval.domain.checks import choices_hint, written
 from retrieval.domain.errors import UnknownCollectionError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
@@ -157,7 +157,7 @@ def check_parameters(request: Request) -> None:
     faults: dict[str, str] = {}
     for name in request.query_params:
         if name not in fields:
-            faults[name] = f"there is no parameter {name!r:.60}; {choices_hint(name, list(fields))}"
+            faults[name] = f"there is no parameter {written(name, 60)}; {choices_hint(name, list(fields))}"
         elif len(request.query_params.getlist(name)) > 1 and get_origin(fields[name].annotation) is not list:
             faults[name] = "the parameter is repeated; write it once"
     if faults:

@@ -32,7 +32,7 @@ from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.apps.tickets.ticket_item import with_ticket_parts
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.checks import JSONTextError, json_of, written
 from retrieval.domain.errors import (
     EmptyQueryError,
     InvalidFilterError,
@@ -106,7 +106,7 @@ def object_of(name: str, text: str | None) -> dict[str, Any]:
     except JSONTextError as error:
         raise InvalidRequestError(f"the parameter {name} cannot be read: {error}") from None
     if not isinstance(value, dict):
-        raise InvalidRequestError(f"the parameter {name} must be a JSON object, not {text!r:.80}")
+        raise InvalidRequestError(f"the parameter {name} must be a JSON object, not {written(text)}")
     return value
 
 
@@ -435,7 +435,7 @@ def _fault_in(record: Mapping[str, Any]) -> str | None:
     metadata = record.get("metadata", record.get("attributes"))
     for name, value in record.items() if isinstance(metadata, Mapping) else ():
         if name not in _FIELDS and metadata.get(name) not in (None, value):
-            return f"{name!r:.60} has different values inside and outside the metadata; give one"
+            return f"{written(name, 60)} has different values inside and outside the metadata; give one"
     return None
 
 
@@ -446,7 +446,7 @@ def path_id(item_id: str) -> str:
     """The id. Raises ``InvalidItemError`` for one with which a path would name something else, as the collection."""
     if _STEP.search(item_id):
         raise InvalidItemError(
-            f"the id {item_id!r:.80} has a step '.' or '..', which clients remove from a path; choose another id",
+            f"the id {written(item_id)} has a step '.' or '..', which clients remove from a path; choose another id",
             item_id=item_id,
         )
     return item_id

@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 
 from retrieval.domain import errors
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import refusal_of, shown_line
+from retrieval.domain.checks import refusal_of, shown_line, written
 from retrieval.domain.errors import Advice, RetrievalError
 
 _ADVICE = {
@@ -172,7 +172,7 @@ class MediaTypeError(RefusalError):
     status = 415
 
     def __init__(self, content_type: str, accepted: str = "application/json", content: str = "the body") -> None:
-        actual = f"as {content_type!r:.80}" if content_type else "without a type"
+        actual = f"as {written(content_type)}" if content_type else "without a type"
         super().__init__(f"send {content} with Content-Type: {accepted}; it came {actual}")
 
 

@@ -215,7 +215,7 @@ class RetrievalStore(BaseStore):
         def decided(item_id: str, before: Item | None) -> Item | None:
             if before is not None and not is_put(before):
                 raise errors.ConflictError(
-                    f"item {item_id!r:.80} of the collection was not written by a store; "
+                    f"item {written(item_id)} of the collection was not written by a store; "
                     "use another namespace or key, or another collection"
                 )
             return changes[item_id]
@@ -298,7 +298,7 @@ def checked_operation(op: Op) -> Op:
     match op:
         case GetOp() | PutOp():
             if not isinstance(op.key, str):
-                raise errors.InvalidRequestError(f"a key is a text, not {op.key!r:.80}")
+                raise errors.InvalidRequestError(f"a key is a text, not {written(op.key)}")
             return op._replace(namespace=checked_namespace(op.namespace))
         case SearchOp():
             _check_page(op.limit, op.offset)
@@ -311,7 +311,7 @@ def checked_operation(op: Op) -> Op:
             ]
             return op._replace(match_conditions=tuple(each))
         case _:
-            raise errors.InvalidRequestError(f"there is no operation {op!r:.80}")
+            raise errors.InvalidRequestError(f"there is no operation {written(op)}")
 
 
 def _check_page(limit: object, offset: object) -> None:

@@ -45,7 +45,7 @@ def within(prefix: Sequence[str]) -> Filter:
 def matching(match_type: str, path: Sequence[str]) -> Filter:
     """The filter on items whose namespace begins (``prefix``) or ends (``suffix``) with the path; ``*``: any part."""
     if match_type not in {"prefix", "suffix"}:
-        raise InvalidRequestError(f"namespaces match by 'prefix' or 'suffix', not {match_type!r:.80}")
+        raise InvalidRequestError(f"namespaces match by 'prefix' or 'suffix', not {written(match_type)}")
     if not path:
         return And(())
     positions = range(len(path)) if match_type == "prefix" else range(-len(path), 0)
@@ -61,10 +61,10 @@ def matching(match_type: str, path: Sequence[str]) -> Filter:
 def checked_namespace(namespace: object) -> tuple[str, ...]:
     """The elements, which are texts that are not empty. Raises ``InvalidRequestError``."""
     if isinstance(namespace, str) or not isinstance(namespace, Sequence):
-        raise InvalidRequestError(f"a namespace is a tuple of texts such as ('users', 'ada'), not {namespace!r:.80}")
+        raise InvalidRequestError(f"a namespace is a tuple of texts such as ('users', 'ada'), not {written(namespace)}")
     for element in namespace:
         if not isinstance(element, str) or not element or "\x00" in element:
-            raise InvalidRequestError(f"a namespace has texts without NUL that are not empty, not {element!r:.80}")
+            raise InvalidRequestError(f"a namespace has texts without NUL that are not empty, not {written(element)}")
     return tuple(namespace)
 
 
@@ -127,7 +127,7 @@ def _operator(path: tuple[str, ...], name: object, operand: object) -> Filter:
         return Not(_equal(path, operand))
     if not isinstance(name, str) or name not in _ORDER:
         known = ", ".join(["$eq", "$ne", *_ORDER])
-        raise InvalidFilterError(f"{path[-1]!r}: there is no operator {name!r:.80}; there are {known}")
+        raise InvalidFilterError(f"{path[-1]!r}: there is no operator {written(name)}; there are {known}")
     if isinstance(operand, date):
         operand = operand.isoformat()
     if isinstance(operand, bool) or not isinstance(operand, str | int | float):
@@ -149,7 +149,7 @@ def _field(path: tuple[str, ...]) -> Field:
 
 def _key(name: object) -> str:
     if not is_storable(name):
-        raise InvalidFilterError(f"a filter's keys are texts that a value can have, not {name!r:.80}")
+        raise InvalidFilterError(f"a filter's keys are texts that a value can have, not {written(name)}")
     return name
 
 

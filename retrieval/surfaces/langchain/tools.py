@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationErro
 
 from retrieval.apps.tickets import RetrievalConfig, RetrievalRequest, RetrievalResponse, RetrievalService, models
 from retrieval.apps.tickets.answers import metadata_of, rescored
-from retrieval.domain.checks import STORED_NOTE, named, shown_line, shown_value
+from retrieval.domain.checks import STORED_NOTE, named, shown_line, shown_value, written
 from retrieval.domain.errors import RetrievalError
 from retrieval.platform import Platform
 from retrieval.surfaces.langchain.bridge import Bridge
@@ -333,7 +333,7 @@ def _options(config: Any) -> dict[str, Any]:
     given = config.model_dump(exclude_unset=True) if isinstance(config, BaseModel) else config
     options = given if isinstance(given, Mapping) else getattr(given, "__dict__", None)
     if options is None:
-        raise models.ProcessingError(f'the configuration is {config!r:.80}; give a mapping such as {{"top_k": 20}}')
+        raise models.ProcessingError(f'the configuration is {written(config)}; give a mapping such as {{"top_k": 20}}')
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from retrieval.domain import errors
-from retrieval.domain.checks import choices_hint, clean_text, refusal_of
+from retrieval.domain.checks import choices_hint, clean_text, refusal_of, written
 
 _UNREACHABLE = (
     "the database cannot be reached. Try again in a moment: the server reconnects by itself. If it lasts, let the "
@@ -86,7 +86,7 @@ def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
     """The line about arguments that a tool does not have."""
     wrong, taken = list(names), list(known)
     hint = choices_hint(wrong[0], taken) if taken else "the tool takes none"
-    return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in wrong)}; {hint}"
+    return f"wrong arguments: there is no {', '.join(f'{written(name)}' for name in wrong)}; {hint}"
 
 
 def _argument(location: tuple[Any, ...]) -> str:

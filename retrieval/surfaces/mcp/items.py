@@ -10,7 +10,7 @@ from mcp_types import CallToolResult
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import STORED_NOTE, is_whole, json_line, named, quoted, shown_block
+from retrieval.domain.checks import STORED_NOTE, is_whole, json_line, named, quoted, shown_block, written
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 from retrieval.domain.learning.context import Context as Situation
@@ -284,7 +284,7 @@ class ItemTools:
         items_by_id = await (await self._collection(collection)).get(item_ids)
         if not items_by_id:
             raise UnknownItemError(
-                f"collection {collection!r:.80} has no item {item_ids[0]!r:.80}; "
+                f"collection {written(collection)} has no item {written(item_ids[0])}; "
                 "give ids as search_collection shows them in []"
             )
         items = [
@@ -306,7 +306,7 @@ class ItemTools:
         offer = self._served.offer
         if tool := {offer.principles: "add_principle", offer.memories: "store_memory"}.get(collection):
             raise InvalidRequestError(
-                f"add_items does not change collection {collection!r:.80}: its items have a record; use {tool}"
+                f"add_items does not change collection {written(collection)}: its items have a record; use {tool}"
             )
         report = await (await self._collection(collection)).add([item.model_dump(exclude_unset=True) for item in items])
         result = AddedItemsAnswer.of(report)

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 
 from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import STORED_NOTE, check_text, named, provenance, quoted, shown_block
+from retrieval.domain.checks import STORED_NOTE, check_text, named, provenance, quoted, shown_block, written
 from retrieval.domain.errors import NotFoundError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.surfaces.mcp import values
@@ -241,7 +241,7 @@ class PrincipleTools:
         store = await principles_of(self._served)
         if store is None:
             raise NotFoundError(
-                f"there is no principle {principle_id!r:.80}: none was added yet; give the id of one that "
+                f"there is no principle {written(principle_id)}: none was added yet; give the id of one that "
                 "search_principles shows"
             )
         rated = await store.record_usage(

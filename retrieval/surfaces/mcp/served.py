@@ -13,7 +13,7 @@ from mcp.server.mcpserver import Context
 
 from retrieval.apps.principles.principle import COLLECTION
 from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
-from retrieval.domain.checks import choices_hint, shown_line
+from retrieval.domain.checks import choices_hint, shown_line, written
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.settings import Settings
 from retrieval.surfaces.mcp.values import ToolGroup
@@ -41,7 +41,7 @@ def groups_named(names: Iterable[str]) -> Mapping[ToolGroup, frozenset[Scope]]:
     known = [form for group in ToolGroup for form in (group.value, f"{group}:{Scope.READ}")]
     for name in (part.strip() for text in names for part in text.split(",")):
         if name not in known:
-            raise InvalidRequestError(f"there are no tools {name!r:.80}; {choices_hint(name, known)}")
+            raise InvalidRequestError(f"there are no tools {written(name)}; {choices_hint(name, known)}")
         group, _, scope = name.partition(":")
         scopes[ToolGroup(group)] = READ_ONLY if scope else EVERY_SCOPE
     return scopes

@@ -17,7 +17,7 @@ from pydantic import AnyUrl, ValidationError
 
 from retrieval.adapters.store.deadline import LateError, within
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import choices_hint
+from retrieval.domain.checks import choices_hint, written
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.surfaces.listening import installed_version
 from retrieval.surfaces.mcp.failures import UNEXPECTED, failure_line, is_the_callers, unknown_arguments
@@ -161,7 +161,7 @@ class RetrievalServer(MCPServer[Any]):
 
     def _not_offered(self, name: str, tools: Iterable[str]) -> str:
         if name not in self._needed:
-            return f"there is no tool {name!r:.80}; {choices_hint(name, tools)}"
+            return f"there is no tool {written(name)}; {choices_hint(name, tools)}"
         group, scope = self._needed[name]
         return f"{name} needs the scope {scope.value!r}, which is not allowed here; {self._remedy(group, scope)}"
 

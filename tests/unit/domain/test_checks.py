@@ -385,6 +385,23 @@ def test_a_value_that_python_cannot_write_is_refused_too() -> None:
     assert written([huge]) == "a list with a number of many digits"
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("12345678", "'12345678'"),
+        ("123456789", "'1234567…'"),
+        ("it's 6789", '"it\'s 67…"'),
+        (b"12345678", "b'123456…'"),
+        (["1234", 6], "['1234', …"),
+        (12345678901, "123456789…"),
+    ],
+)
+def test_a_cut_value_ends_with_an_ellipsis(value: object, shown: str) -> None:
+    """In a text within its quotes. The whole has the given length."""
+    assert written(value, 10) == shown
+    assert len(written("a" * 100)) == 80
+
+
 def test_a_number_that_is_not_above_0_or_too_large_is_refused() -> None:
     """The message gives an example. Python itself cannot write the last number."""
     values: list[Any] = [0, -1, float("nan"), True, "5", None, 11, 10**5000]

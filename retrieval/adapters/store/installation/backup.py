@@ -42,7 +42,7 @@ from retrieval.adapters.store.installation.embedded.server import guarded_home, 
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import URL_SETTING, server_name, translated
 from retrieval.domain import errors
-from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.checks import JSONTextError, json_of, written
 from retrieval.domain.serialization import Serializable
 
 FORMAT, VERSION = "retrieval backup", 1
@@ -285,8 +285,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise errors.InvalidRequestError(f"{path} is not of a backup: name a folder that retrieval backup made")
         if manifest.get("version") != VERSION:
             raise errors.InvalidRequestError(
-                f"{folder} is a backup of version {manifest.get('version')!r:.20}, and this program reads {VERSION}; "
-                "restore it with the program that made it"
+                f"{folder} is a backup of version {written(manifest.get('version'), 20)}, and this program reads "
+                f"{VERSION}; restore it with the program that made it"
             )
         if not dump.is_file() or {"bytes": dump.stat().st_size, "sha256": _hash(dump)} != manifest.get("dump"):
             raise errors.InvalidRequestError(f"{dump} is not the file that was written: copy the backup again")

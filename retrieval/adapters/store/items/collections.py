@@ -15,7 +15,7 @@ from retrieval.adapters.store.database import CollectionPlace, Connection, Datab
 from retrieval.adapters.store.items.items import hold_writers
 from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.checks import choices_hint
+from retrieval.domain.checks import choices_hint, written
 from retrieval.domain.errors import Advice, DatabaseError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.attribute import AttributeType, Filterable
 from retrieval.domain.items.collection import IndexKind, Neighbours
@@ -135,7 +135,7 @@ async def check_text_search_config(connection: Connection, config: str) -> None:
     known = await connection.value(names)
     if config not in known:
         raise InvalidRequestError(
-            f"there is no text search configuration {config!r:.80}; {choices_hint(config, known)}"
+            f"there is no text search configuration {written(config)}; {choices_hint(config, known)}"
         )
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from retrieval.adapters.store.database import Connection
 from retrieval.adapters.store.search.vectors import table_of
 from retrieval.adapters.store.tables import TABLES
-from retrieval.domain.checks import checked_time, is_finite
+from retrieval.domain.checks import checked_time, is_finite, written
 from retrieval.domain.errors import ConflictError, InvalidRequestError
 
 
@@ -158,7 +158,7 @@ _GIVEN_TIMES = {"occurred_at", "happened_at", "expires_at", "last_used_at"}
 def _must_be(what: str, is_right: Callable[[str, object], bool]) -> Callable[[str, object], None]:
     def check(name: str, value: object) -> None:
         if not is_right(name, value):
-            raise InvalidRequestError(f"{name} is {value!r:.80}; it must be {what}")
+            raise InvalidRequestError(f"{name} is {written(value)}; it must be {what}")
 
     return check
 
@@ -247,7 +247,7 @@ async def add_collection(
     )  # fmt: skip
     row = await (await connection.execute(_ADD, values)).fetchone()
     if row is None:
-        raise ConflictError(f"collection {name!r:.80} already exists; import under another name, or remove it first")
+        raise ConflictError(f"collection {written(name)} already exists; import under another name, or remove it first")
     if fields["weighed_length"] is not None:
         await connection.execute(_WEIGH, (row[0], fields["weighed_length"]))
     return int(row[0])
@@ -267,7 +267,7 @@ async def store_rows(
         recorded = await (await _execute(connection, name, _RECORDED, (Jsonb(list(rows)), tenant_id))).fetchone()
         if recorded is not None:
             raise ConflictError(
-                f"the tenant has recorded search {recorded[1]} already, in collection {recorded[0]!r:.80}; "
+                f"the tenant has recorded search {recorded[1]} already, in collection {written(recorded[0])}; "
                 "import the file for another tenant, or one exported without records (--no-records; records=False)"
             )
     constants = {"collection_id": collection_id, "space_id": space_id, "tenant_id": tenant_id}

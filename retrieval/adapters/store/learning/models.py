@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.store.arrays import half_vector, half_vectors, texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.serialization import Serializable
@@ -200,7 +201,7 @@ async def use_model(connection: Connection, collection_id: int, version: int | N
     if chosen not in (0, *published):
         reasons = {row[0]: f"only the latest {KEPT} can be" if row[1] else row[2] for row in rows}
         raise InvalidRequestError(
-            f"model {version!r:.20} cannot be used: {reasons.get(chosen, 'it does not exist')}; there are "
+            f"model {written(version, 20)} cannot be used: {reasons.get(chosen, 'it does not exist')}; there are "
             f"{', '.join(map(str, (0, *published)))} (0: none)"
         )
     await connection.execute(_USE, {**values, "version": chosen, "is_chosen": version is not None})

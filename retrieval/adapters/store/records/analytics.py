@@ -10,7 +10,7 @@ from typing import Any
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installed_sql import quote_identifier
-from retrieval.domain.checks import choices_hint
+from retrieval.domain.checks import choices_hint, written
 from retrieval.domain.errors import NotFoundError
 from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView, ViewQuestion
 
@@ -85,7 +85,7 @@ async def analytics_rows(
     """The rows of the view of that name. Raises ``NotFoundError`` if there is none, and the errors of ``begins``."""
     known = {view.name: view for view in await analytics_views(database, tenant_id)}
     if name not in known:
-        raise NotFoundError(f"there is no view {name!r:.80}; {choices_hint(name, known)}")
+        raise NotFoundError(f"there is no view {written(name)}; {choices_hint(name, known)}")
     view = known[name]
     rows = await database.read(tenant_id, analytics_statement(view, question, now))
     return AnalyticsTable(view=name, columns=tuple(column.name for column in view.columns), values=tuple(rows))

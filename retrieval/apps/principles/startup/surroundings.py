@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retrieval.apps.principles.startup.project import keywords, project_tags, tags_of_files
-from retrieval.domain.checks import is_storable, shown_line
+from retrieval.domain.checks import is_storable, shown_line, written
 from retrieval.domain.errors import InvalidRequestError
 
 LONGEST_SESSION = 200
@@ -200,7 +200,7 @@ def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Su
     try:
         root = folder.resolve(strict=True)
     except (OSError, RuntimeError):  # missing, an invalid name, a loop of links
-        say(f"{str(folder)!r:.200} is not a folder; continuing without it")
+        say(f"{written(str(folder), 200)} is not a folder; continuing without it")
         return Surroundings()
     git = GitHistory(root)
     tags = project_tags(root, deadline=_after_share(deadline))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, argument, command, option
@@ -156,7 +157,7 @@ def models(
 
     version = None if use is None else version_of(use)
     if version is None and use not in (None, "latest"):
-        raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {use!r:.40}")
+        raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {written(use, 40)}")
 
     with opened_collection(collection) as (target, wait):
         if use is not None:

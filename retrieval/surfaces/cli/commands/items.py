@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.checks import JSONTextError, json_of, written
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli import options
@@ -43,7 +43,7 @@ def get(*, collection: options.CollectionName, item_id: ItemName) -> None:
         stored = wait(target.stored([item_id]))
     if item_id not in stored:
         raise UnknownItemError(
-            f"there is no item {item_id!r:.80} in {collection!r:.80}; see: retrieval items list {collection}"
+            f"there is no item {written(item_id)} in {written(collection)}; see: retrieval items list {collection}"
         )
     _print(stored[item_id])
 
@@ -146,7 +146,7 @@ def _object(text: str, example: str) -> Mapping[str, Any]:
     from retrieval.adapters.readers.lines import STANDARD_INPUT, standard_input
 
     is_input = text == STANDARD_INPUT
-    source = "standard input" if is_input else f"{text!r:.60}"
+    source = "standard input" if is_input else f"{written(text, 60)}"
     try:
         value = json_of(standard_input().read() if is_input else text)
     except JSONTextError as error:

@@ -22,6 +22,7 @@ import typer
 
 from retrieval.apps.principles.principle import COLLECTION
 from retrieval.apps.principles.startup.surroundings import HookInput, look_around, read_hook_input, session_name
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.errors import hint
@@ -112,7 +113,9 @@ def session_end(
         if settings.database_url is None:
             check_is_made(settings.home or default_home())
         if not folder.is_dir() and not given:
-            raise InvalidRequestError(f"{str(folder)!r:.200} is not a folder, and no tags are given; nothing is stored")
+            raise InvalidRequestError(
+                f"{written(str(folder), 200)} is not a folder, and no tags are given; nothing is stored"
+            )
         surroundings = look_around(folder, deadline, partial(hint, "session-end"))
 
         async def work() -> Trace:

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from retrieval.collection import handle_of
+from retrieval.domain.checks import written
 from retrieval.domain.errors import ConflictError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items import collection as settings
 from retrieval.domain.items.attribute import checked_filterable
@@ -137,7 +138,7 @@ async def collection(name: CollectionName, platform: AdminPlatform, body: Collec
         "its profile is another (PUT .../profile changes it)": profile not in (None, stored.profile),
     }
     if reasons := [reason for reason, is_other in differences.items() if is_other]:
-        raise ConflictError(f"collection {stored.name!r:.80} exists already, and {'; '.join(reasons)}; leave it out")
+        raise ConflictError(f"collection {written(stored.name)} exists already, and {'; '.join(reasons)}; leave it out")
     created = await platform.collection(name, filterable=body.filterable, index=body.index)
     if neighbours is not None:
         await created.set_neighbours(neighbours)
@@ -158,5 +159,5 @@ async def remove_collection(request: Request, name: CollectionName, platform: Ad
         # Not before: a concurrent request would cache the handle again.
         service_of(request).forget(platform, name)
     if not was_there:
-        raise UnknownCollectionError(f"there is no collection {name!r:.80}; see GET /v1/collections")
+        raise UnknownCollectionError(f"there is no collection {written(name)}; see GET /v1/collections")
     return Response(status_code=204)

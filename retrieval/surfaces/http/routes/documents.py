@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, format_of
 from retrieval.collection import handle_of
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, Chunking
 from retrieval.engine.request import checked_item_ids
@@ -168,7 +169,7 @@ async def put_document(
     )
     report = await collection.add_documents([document], chunking=Chunking(max_tokens=max_tokens, overlap=overlap))
     if report.failed:
-        raise InvalidItemError(f"document {document_id!r:.80}: {report.failed[0][1]}", item_id=document_id)
+        raise InvalidItemError(f"document {written(document_id)}: {report.failed[0][1]}", item_id=document_id)
     return JSONAnswer(_report_fields(report), 201 if report.added else 200)
 
 
@@ -190,7 +191,7 @@ async def remove_document(collection: WriteCollection, document_id: ItemId) -> R
 
 
 def _no_document(document_id: str) -> UnknownItemError:
-    return UnknownItemError(f"there is no document {document_id!r:.80}; see GET .../documents")
+    return UnknownItemError(f"there is no document {written(document_id)}; see GET .../documents")
 
 
 def _document_format(content_type: str, document_id: str) -> str:
@@ -200,7 +201,7 @@ def _document_format(content_type: str, document_id: str) -> str:
     )
     if document_format is None:
         raise InvalidItemError(
-            f"document {document_id!r:.80}: its format does not follow from the media type or the suffix of the id; "
+            f"document {written(document_id)}: its format does not follow from the media type or the suffix of the id; "
             f"give ?format=, one of {', '.join(DOCUMENT_FORMATS)}",
             item_id=document_id,
         )

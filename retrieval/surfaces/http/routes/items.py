@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue
 
 from retrieval.adapters.aside import aside
 from retrieval.adapters.readers.records import FIELD_NAMES
+from retrieval.domain.checks import written
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import Became, Item, StoredItem
 from retrieval.services.add import AddReport
@@ -52,7 +53,7 @@ class ItemSent(Sent, of=Item, extra="allow", examples=[_ITEM_EXAMPLE]):
         record = self.model_dump(exclude_unset=True)
         own = next((name for name in _IDS if record.get(name) is not None), None)
         if own is not None and str(record.pop(own)) != item_id:
-            raise InvalidItemError(f"the body has another id than the path, {item_id!r:.80}", item_id=item_id)
+            raise InvalidItemError(f"the body has another id than the path, {written(item_id)}", item_id=item_id)
         return {**record, "_id": item_id}
 
 
@@ -249,4 +250,4 @@ def _answer(item: StoredItem, status: int = 200) -> JSONAnswer:
 
 
 def _unknown(item_id: str) -> UnknownItemError:
-    return UnknownItemError(f"there is no item {item_id!r:.80}; check its id, or store it first")
+    return UnknownItemError(f"there is no item {written(item_id)}; check its id, or store it first")

@@ -117,4 +117,4 @@ def test_models_are_listed_and_chosen(searched: str) -> None:
     assert json_output("models", "docs", "--use", "0")["chosen"] is True
     assert json_output("models", "docs", "--use", "latest")["chosen"] is False
     refused = CliRunner().invoke(app, ["models", "docs", "--use", "9" * 5000]).exception
-    assert str(refused) == f"--use takes a version's number, 0 or 'latest', not '{'9' * 39}"
+    assert str(refused) == f"--use takes a version's number, 0 or 'latest', not '{'9' * 37}…'"
