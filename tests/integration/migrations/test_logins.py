@@ -198,11 +198,19 @@ async def test_texts_are_sent_as_utf8_whatever_the_environment_says(
     back_up(url, tmp_path / "backup", datetime.now(UTC))
 
 
-@pytest.mark.parametrize("setting", ["DateStyle = 'SQL, DMY'", "default_transaction_isolation = 'serializable'"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "DateStyle = 'SQL, DMY'",
+        "default_transaction_isolation = 'serializable'",
+        "standard_conforming_strings = off",
+        "quote_all_identifiers = on",
+    ],
+)
 async def test_a_login_with_settings_that_the_platform_cannot_use_is_refused(
     new_database: NewDatabase, setting: str
 ) -> None:
-    """With the statement that changes it: the driver reads no other dates, and simultaneous writes would fail."""
+    """With the statement that changes it: otherwise reads, writes or the doctor's comparisons would fail."""
     url = new_database()
     with login(url) as (name, own), opened(url) as connection:
         connection.execute(f"GRANT {SCHEMA}_app TO {name}")
@@ -216,6 +224,20 @@ async def test_a_login_with_settings_that_the_platform_cannot_use_is_refused(
         connection.execute(str(raised.value).partition("run: ")[2])
         async with connect(settings=settings) as platform:
             assert await platform.collections() == []
+
+
+async def test_a_schema_is_not_made_by_a_login_that_reads_other_backslashes(
+    database: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would fail in the middle of a script; a login that gets every name in quotes can make a sound one."""
+    monkeypatch.setenv("PGOPTIONS", "-c standard_conforming_strings=off")
+    with pytest.raises(UnsupportedDatabaseError, match=r"run: ALTER ROLE .* SET standard_conforming_strings = 'on';"):
+        upgrade(database, schema)
+    monkeypatch.setenv("PGOPTIONS", "-c quote_all_identifiers=on")
+    upgrade(database, schema)
+    monkeypatch.delenv("PGOPTIONS")
+    diagnosis = await examine(Settings(database_url=SecretStr(database), database_schema=schema, embedder="none"))
+    assert diagnosis.is_sound
 
 
 async def test_a_database_of_another_encoding_is_refused(server_url: str) -> None:

@@ -106,7 +106,8 @@ _FACTS = """
         extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds,
         EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
                 WHERE n.nspname = %(schema)s AND p.proname = 'own_collections') AS is_distributed,
-        current_setting('default_transaction_isolation') AS isolation
+        current_setting('default_transaction_isolation') AS isolation,
+        current_setting('quote_all_identifiers')::boolean AS quotes_all
     FROM (VALUES (1)) AS one
     LEFT JOIN pg_extension extension ON extension.extname = 'vector'
     LEFT JOIN pg_namespace place ON place.oid = extension.extnamespace
@@ -130,6 +131,8 @@ class ServerFacts:
     """Whether the schema's tables lie on the nodes of a cluster."""
     isolation: str = "read committed"
     """The isolation level in which the login's transactions begin."""
+    quotes_all: bool = False
+    """Whether the server quotes every name that it prints, also those that need no quotes."""
 
 
 async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
@@ -143,7 +146,7 @@ def check_session(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[
     """Check what the server reports of itself at login, without a query.
 
     Raises ``UnsupportedDatabaseError`` for a PostgreSQL that is too old, a database that cannot hold every text, and a
-    login that gets dates as texts that the driver cannot read.
+    login that gets dates as texts that the driver cannot read, or whose texts in SQL have other backslashes.
     """
     info = connection.info
     if (major := info.server_version // 10000) < OLDEST_POSTGRESQL:
@@ -159,26 +162,44 @@ def check_session(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[
         )
     if style is not None and not style.startswith("ISO"):
         raise UnsupportedDatabaseError(
-            f"login {info.user!r} gets dates in the style {style!r}, and ISO is needed; run: "
-            f"ALTER ROLE {quote_identifier(info.user)} SET DateStyle = 'ISO';"
+            f"login {info.user!r} gets dates in the style {style!r}, and ISO is needed; "
+            + _setting(info.user, "DateStyle", "ISO")
         )
+    if info.parameter_status("standard_conforming_strings") == "off":
+        raise UnsupportedDatabaseError(
+            f"login {info.user!r} has standard_conforming_strings off, and a backslash in SQL has another meaning; "
+            + _setting(info.user, "standard_conforming_strings", "on")
+        )
+
+
+def _setting(login: str, name: str, value: str) -> str:
+    """The statement that gives the login's next connections the value; it wins over the database's and the server's."""
+    return (
+        f"run: ALTER ROLE {quote_identifier(login)} SET {name} = '{value}'; -- and take it out of PGOPTIONS, if it is "
+        "there"
+    )
 
 
 def check_login(facts: ServerFacts, names: Names) -> None:
-    """Check that the login may act as the application role, and sees what others committed before its statements.
+    """Check that the login may act as the application role, and that no setting of it changes what statements find.
 
     Raises ``MissingPrivilegeError`` with the grant that is missing, and ``UnsupportedDatabaseError``.
     """
-    login = quote_identifier(facts.login)
     if facts.isolation != "read committed":
         raise UnsupportedDatabaseError(
             f"transactions of login {facts.login!r} begin as {facts.isolation}, and simultaneous writes would fail; "
-            f"run: ALTER ROLE {login} SET default_transaction_isolation = 'read committed';"
+            + _setting(facts.login, "default_transaction_isolation", "read committed")
+        )
+    if facts.quotes_all:
+        raise UnsupportedDatabaseError(
+            f"login {facts.login!r} has quote_all_identifiers on, and gets the names that the platform compares in "
+            "quotes; " + _setting(facts.login, "quote_all_identifiers", "off")
         )
     if not facts.may_act:
+        app, login = quote_identifier(names.app_role), quote_identifier(facts.login)
         raise MissingPrivilegeError(
             f"login {facts.login!r} may not act as role {names.app_role!r}; "
-            f"have the schema's owner run: GRANT {quote_identifier(names.app_role)} TO {login};"
+            f"have the schema's owner run: GRANT {app} TO {login};"
         )
 
 
