@@ -115,10 +115,34 @@ _NODE = re.compile(
 """What Citus says on the coordinator of a node that is away."""
 
 
-def _refusal(message: str) -> str | None:
-    """The reason of a server that refused a connection; a failed connection has no SQLSTATE."""
-    match = re.search(r"FATAL: +(.*(?:password|authentication|role|pg_hba|database).*)", message)
-    return match[1].strip() if match and "connection failed" in message else None
+_FATAL = re.compile(r"FATAL: +(.*)")
+_REFUSALS = (
+    (
+        re.compile(
+            r'authentication failed|(?:role|database) ".*" does not exist|pg_hba|not permitted to log in'
+            "|permission denied for database"
+        ),
+        "refused the login: {reason}; check {setting}",
+    ),
+    (
+        re.compile("too many (?:clients|connections)|connection slots are reserved|no more connections allowed"),
+        "has no connection left: {reason}; raise max_connections, or the limit named, or lower RETRIEVAL_POOL_SIZE",
+    ),
+    (
+        re.compile("the database system is"),
+        "does not serve now: {reason}; it is starting, stopping or recovering: try again",
+    ),
+)
+"""What a server says when it refuses a connection, and what its user is told."""
+
+
+def _refusal(message: str, setting: str) -> str | None:
+    """What a server did that refused a connection, and what to do; a failed connection has no SQLSTATE."""
+    reasons = _FATAL.findall(message) if "connection failed" in message else []
+    for pattern, text in _REFUSALS:
+        for reason in filter(pattern.search, reasons):
+            return text.format(reason=reason.strip(), setting=setting)
+    return None
 
 
 def translation(error: psycopg.Error, url: str, setting: str = URL_SETTING) -> errors.RetrievalError:
@@ -150,7 +174,8 @@ def translation(error: psycopg.Error, url: str, setting: str = URL_SETTING) -> e
         case pg.ReadOnlySqlTransaction():
             return errors.DatabaseError(
                 f"the database refused: {reason}; a standby accepts no writes: name the primary in {setting}, or all "
-                "servers with ?target_session_attrs=read-write"
+                "servers with ?target_session_attrs=read-write; if it is the primary, run: "
+                "ALTER DATABASE ... SET default_transaction_read_only = off;"
             )
         case _:
             # Such as what to do about a full disk.
@@ -169,8 +194,8 @@ def _unreachable(error: psycopg.Error, reason: str, url: str, setting: str) -> s
         )
     if isinstance(error, psycopg.InternalError) and error.sqlstate is not None:
         return None  # without a state it is the driver's own: a pooler's last message arrived beside an answer
-    if refusal := _refusal(str(error)):
-        return f"{server} refused the login: {refusal}; check {setting}"
+    if refusal := _refusal(str(error), setting):
+        return f"{server} {refusal}"
     if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
         if setting == EMBEDDED:
             return (

@@ -59,8 +59,7 @@ def closed_ports() -> list[int]:
             DatabaseUnreachableError,
             "refused the login",
         ),
-        (psycopg.OperationalError(LOGIN + 'role "x" does not exist'), DatabaseUnreachableError, "refused the login"),
-        (psycopg.OperationalError(LOGIN + "sorry, too many clients already"), DatabaseUnreachableError, "cannot reach"),
+        (pg.ReadOnlySqlTransaction("cannot execute INSERT"), DatabaseError, "SET default_transaction_read_only = off;"),
         (pg.ConnectionFailure(AWAY), DatabaseUnreachableError, NODE),
         (pg.ConnectionException("could not connect to db-2:5433 to get size"), DatabaseUnreachableError, NODE),
         (pg.InternalError_("failure on connection marked as essential: db-2:5433"), DatabaseUnreachableError, NODE),
@@ -77,6 +76,33 @@ def test_each_error_has_its_translation(error: psycopg.Error, kind: type[Databas
         assert "topsecret" not in str(caught.value)
         assert "\n" not in str(caught.value)
         assert caught.value.__cause__ is raised
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('password authentication failed for user "x"', "refused the login: .*; check RETRIEVAL_DATABASE_URL$"),
+        ('role "x" does not exist', "refused the login: .*; check RETRIEVAL_DATABASE_URL$"),
+        ('database "x" does not exist', "refused the login: .*; check RETRIEVAL_DATABASE_URL$"),
+        ('no pg_hba.conf entry for host "10.0.0.1"', "refused the login: .*; check RETRIEVAL_DATABASE_URL$"),
+        ('role "x" is not permitted to log in', "refused the login: .*; check RETRIEVAL_DATABASE_URL$"),
+        ('permission denied for database "x"', "refused the login: .*; check RETRIEVAL_DATABASE_URL$"),
+        ("sorry, too many clients already", "has no connection left: .*; raise max_connections"),
+        ('too many connections for role "x"', "has no connection left: .*; raise max_connections"),
+        (
+            "remaining connection slots are reserved for roles with the SUPERUSER attribute",
+            "has no connection left: .*; raise max_connections, or .* lower RETRIEVAL_POOL_SIZE$",
+        ),
+        ("the database system is in recovery mode", "does not serve now: .*; it is starting, .* try again$"),
+        ("the database system is starting up", "does not serve now: .*; it is starting, .* try again$"),
+        ('database "x" is not currently accepting connections', "cannot reach PostgreSQL at .*check that it runs"),
+    ],
+)
+def test_a_refused_connection_has_its_own_cause_and_remedy(said: str, told: str) -> None:
+    """A server that is full or starting has refused no login, and its URL is right."""
+    with pytest.raises(DatabaseUnreachableError, match=told) as caught, translated(URL):
+        raise psycopg.OperationalError(LOGIN + said)
+    assert said in str(caught.value)
 
 
 def test_the_embedded_server_starts_again_with_the_next_call() -> None:
