@@ -31,7 +31,7 @@ from retrieval.adapters.store.pool import ConnectionPool, PoolState
 from retrieval.adapters.store.round_trip import Answer, Row, SessionConnection
 from retrieval.adapters.store.translate import URL_SETTING, half_a_character, translated
 from retrieval.adapters.tracing import span
-from retrieval.domain.errors import DatabaseBusyError, DatabaseUnreachableError
+from retrieval.domain.errors import DatabaseBusyError, DatabaseError, DatabaseUnreachableError
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.replicas import Replicas
@@ -250,17 +250,29 @@ class Database:
         """A connection with the login's own role, outside the pool and any transaction: for building indexes.
 
         It has the ``settings`` and no time limit, and the server ends its statement soon after this process dies; not
-        behind a pooler, because other clients would inherit that.
+        behind a pooler, because other clients would inherit that. Raises ``DatabaseError`` for a statement that the
+        login's limit ended there.
         """
         with self._translated:
             async with await _connect(self.url) as connection:
-                if await _is_direct(connection):
+                is_direct = await _is_direct(connection)
+                if is_direct:
                     await connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
                     for name, value in (settings or {}).items():
                         await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
                     with suppress(psycopg.errors.InvalidParameterValue):  # not supported by a server on Windows
                         await connection.execute("SET client_connection_check_interval = '1s'")
-                yield connection
+                try:
+                    yield connection
+                except psycopg.errors.QueryCanceled as error:
+                    if is_direct or not self.facts.statement_seconds:
+                        raise
+                    raise DatabaseError(
+                        f"the statement_timeout of login {self.facts.login!r} ended the upkeep of indexes and tables, "
+                        "and cannot be lifted behind a pooler; what was written before is stored; run: "
+                        f"ALTER ROLE {quote_identifier(self.facts.login)} SET statement_timeout = 0; and RECONNECT in "
+                        f"the pooler, or name the server itself in {URL_SETTING}; then: retrieval jobs run indexes"
+                    ) from error
 
     @asynccontextmanager
     async def only_one(self, work: str) -> AsyncIterator[bool]:

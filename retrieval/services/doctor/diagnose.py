@@ -35,7 +35,7 @@ from retrieval.services.workplace import Workplace
 from retrieval.settings import Settings
 
 
-def server_findings(installation: Installation, settings: Settings) -> Iterator[Finding]:
+def server_findings(installation: Installation, settings: Settings, *, is_pooled: bool = False) -> Iterator[Finding]:
     """The server, the extensions, the schema, the login, the settings."""
     facts, server, status = installation.facts, installation.server, installation.status
     names, is_embedded = Names(settings.database_schema), settings.database_url is None
@@ -52,7 +52,8 @@ def server_findings(installation: Installation, settings: Settings) -> Iterator[
         found = of_server.check_revision(status) if status.trouble else found
         yield from or_fine(found, "schema", f"schema {status.schema!r} is current (revision {status.current})")
     fine = f"login {facts.login!r} may do what is needed"
-    yield from or_fine(of_server.check_login(facts, server, names, is_embedded=is_embedded), "login", fine)
+    found = of_server.check_login(facts, server, names, is_embedded=is_embedded, is_pooled=is_pooled)
+    yield from or_fine(found, "login", fine)
     fine = "those of the installation can neither log in nor bypass row-level security"
     if facts.is_distributed:
         fine = "those of the installation cannot bypass row-level security; nodes log in to each other as these roles"
@@ -142,7 +143,7 @@ async def diagnose(
         findings = list(of_storage.check_indexes(own_indexes, database.names.schema, owners))
         about_tenant = [finding for finding in about_tenant if finding.check != "months"]
     else:
-        findings = list(server_findings(installation, settings))
+        findings = list(server_findings(installation, settings, is_pooled=database.is_pooled))
         findings += storage_findings(installation, collections, database.names)
         findings += await _replica_findings(database, settings)
     if is_deep and tenant_id is not None:

@@ -74,7 +74,9 @@ def check_revision(status: SchemaStatus) -> Iterator[Finding]:
         yield Severity.ERROR.finding("schema", found, mend.removeprefix("run: "))
 
 
-def check_login(facts: ServerFacts, server: ServerState, names: Names, *, is_embedded: bool) -> Iterator[Finding]:
+def check_login(
+    facts: ServerFacts, server: ServerState, names: Names, *, is_embedded: bool, is_pooled: bool = False
+) -> Iterator[Finding]:
     """Check the login and the roles that it acts as. The embedded server has one login alone, its owner's."""
     try:
         check_start(facts, names)
@@ -94,6 +96,14 @@ def check_login(facts: ServerFacts, server: ServerState, names: Names, *, is_emb
             f"login {facts.login!r} may neither build indexes nor run a worker, without {names.definer_role!r}",
             f"for a worker's login, run: GRANT {quote_identifier(names.definer_role)} TO "
             f"{quote_identifier(facts.login)};",
+        )
+    if is_pooled and server.may_define and facts.statement_seconds:
+        yield Severity.ADVICE.finding(
+            "login",
+            f"login {facts.login!r} builds no index that takes longer than its statement_timeout of "
+            f"{duration(facts.statement_seconds)}, which cannot be lifted behind a pooler",
+            f"ALTER ROLE {quote_identifier(facts.login)} SET statement_timeout = 0; and RECONNECT in the pooler; or "
+            "name the server itself in RETRIEVAL_DATABASE_URL",
         )
 
 

@@ -17,16 +17,18 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr
 
 from retrieval import Collection, Platform, Settings, connect, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.schema import downgrade, upgrade
-from retrieval.domain.errors import UnsupportedDatabaseError
+from retrieval.domain.errors import DatabaseError, UnsupportedDatabaseError
 from retrieval.domain.search.hit import Path as SearchPath
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport
 from retrieval.jobs.worker import work
+from retrieval.services.doctor.diagnose import examine
 from retrieval.services.indexes import IndexOutcome, keep_index
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
@@ -161,6 +163,24 @@ async def test_an_index_is_built_and_walked(through: str, settings: Settings) ->
         hits = await collection.search("word7", legs=["dense"])
         assert (hits[0].item_id, hits.path) == ("7", SearchPath.APPROXIMATE)
         await _assert_nothing_is_left(through)
+
+
+async def test_upkeep_that_the_logins_limit_ended_says_how_to_lift_it(
+    new_database: Callable[..., str], settings: Settings
+) -> None:
+    """Behind the pooler nothing can lift it, so trying again would not help; the doctor says so before."""
+    url = new_database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET statement_timeout = '2s'")
+    with bouncer(url) as limited:
+        own = settings.changed(database_url=SecretStr(limited))
+        async with connect(settings=own, embedder=HashingEmbedder()) as platform:
+            remedy = r"cannot be lifted.* is stored; run: ALTER ROLE .* jobs run indexes"
+            with pytest.raises(DatabaseError, match=remedy):
+                async with platform.database.maintenance() as connection_:
+                    await connection_.execute("SELECT pg_sleep(20)")
+        advice = [finding for finding in (await examine(own)).findings if "behind a pooler" in finding.found]
+        assert [finding.check for finding in advice] == ["login"]
 
 
 async def test_a_schema_is_set_up_and_removed(new_database: Callable[..., str], settings: Settings) -> None:

@@ -81,6 +81,18 @@ def test_a_login_with_too_few_or_too_many_rights_is_reported(
     assert (finding.severity, mend in finding.mend) == (severity, True)
 
 
+def test_a_limit_of_time_that_cannot_be_lifted_is_reported_where_indexes_are_built() -> None:
+    """Behind a pooler, for a login that builds them; a direct connection lifts it."""
+    limited = replace(FACTS, statement_seconds=30.0)
+    (finding,) = check_login(limited, server(), NAMES, is_embedded=False, is_pooled=True)
+    assert (finding.check, finding.severity) == ("login", Severity.ADVICE)
+    assert finding.mend.startswith('ALTER ROLE "shop" SET statement_timeout = 0;')
+    for facts, may_define, is_pooled in ((limited, True, False), (FACTS, True, True), (limited, False, True)):
+        state = server(may_define=may_define)
+        found = list(check_login(facts, state, NAMES, is_embedded=False, is_pooled=is_pooled))
+        assert not any("statement_timeout" in each.found for each in found)
+
+
 def test_the_embedded_servers_own_login_may_be_a_superuser() -> None:
     """It is the only login there, and only its user can connect."""
     assert list(check_login(FACTS, server(is_superuser=True), NAMES, is_embedded=True)) == []
