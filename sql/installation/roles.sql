@@ -29,6 +29,12 @@ BEGIN
                     'rename it, or set RETRIEVAL_SCHEMA to another name', wanted);
             END IF;
         END;
+        IF NOT pg_has_role(wanted, 'MEMBER WITH ADMIN OPTION') THEN
+            RAISE insufficient_privilege USING MESSAGE = format(
+                'another login made role %I, which the databases of this server share: set RETRIEVAL_SCHEMA to another name, '
+                'or have a superuser run: GRANT %I, %I, %I TO %I WITH ADMIN OPTION',
+                wanted, @app_literal@, @definer_literal@, @analyst_literal@, current_user);
+        END IF;
         -- Only a login with the role's rights can revoke grants that the role received.
         IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
             EXECUTE format('GRANT %I TO CURRENT_USER WITH INHERIT TRUE, SET TRUE', wanted);

@@ -181,6 +181,26 @@ async def test_a_role_that_somebody_else_made_is_not_taken_over(database: str, o
             connection.execute(sql.SQL("DROP ROLE {}").format(role))
 
 
+async def test_a_second_owner_on_the_server_gets_the_grant_of_the_roles(
+    database: str, schema: str, new_database: NewDatabase, settings: Settings
+) -> None:
+    """Installations in several databases share the roles, and the first one's owner made them."""
+    upgrade(database, schema)
+    other = new_database(empty=True)
+    with login(other, "CREATEROLE") as (name, url), opened(other) as connection:
+        connection.execute("CREATE EXTENSION vector")
+        here = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(here, sql.Identifier(name)))
+        with pytest.raises(MissingPrivilegeError, match="another login made role") as caught:
+            upgrade(url, schema)
+        grant = str(caught.value).partition("run: ")[2].partition(";")[0]
+        assert grant == f"GRANT {schema}_app, {schema}_definer, {schema}_analyst TO {name} WITH ADMIN OPTION"
+        connection.execute(grant.encode())
+        upgrade(url, schema)
+        await use(url, settings.changed(database_schema=schema))
+        downgrade(url, schema, "base")
+
+
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 async def test_texts_are_sent_as_utf8_whatever_the_environment_says(
     new_database: NewDatabase, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
