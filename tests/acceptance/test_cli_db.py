@@ -134,6 +134,8 @@ def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path
     assert "already exists; name a folder that does not" in program.fails("backup", folder)
     assert "none is overwritten" in program.fails("restore", folder)
     assert "is not a backup" in program.fails("restore", tmp_path)
+    for command in ("backup", "restore"):
+        assert "'' is not a path; name a file or a folder" in program.fails(command, "")
 
     again = program.using(RETRIEVAL_HOME=str(home))
     assert f"rows in {saved['tables']} tables" in again.succeeds("restore", folder)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.adapters.files import checked_path
 from retrieval.adapters.store.installation.embedded.home import check_is_made, default_home
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
@@ -147,7 +148,8 @@ def upgrade_server(
     )
 
 
-BackupFolder = Annotated[Path, argument("FOLDER", "The folder of the backup.")]
+# A text, because an empty path would be the current folder.
+BackupFolder = Annotated[str, argument("FOLDER", "The folder of the backup.")]
 
 
 @command(
@@ -160,13 +162,14 @@ def backup(*, folder: BackupFolder) -> None:
     """
     from retrieval.adapters.store.installation.backup import back_up, check_folder
 
-    check_folder(folder)
+    target = Path(checked_path(folder))
+    check_folder(target)
     settings = program_settings()
     if settings.database_url is None:
         check_is_made(settings.home or default_home())
     with _server() as (url, _), spinner("saving the database"):
-        report = back_up(url, folder, datetime.now(UTC))
-    _print_report(report, f"saved {_size(report)} of {report.server} in {folder}")
+        report = back_up(url, target, datetime.now(UTC))
+    _print_report(report, f"saved {_size(report)} of {report.server} in {target}")
 
 
 @command(app, "retrieval restore /backups/monday", "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json")
@@ -177,12 +180,12 @@ def restore(*, folder: BackupFolder) -> None:
     """
     from retrieval.adapters.store.installation.backup import restore_database, restore_home
 
-    settings = program_settings()
+    source, settings = Path(checked_path(folder)), program_settings()
     with spinner("restoring the database"):
         if settings.database_url is None:
-            report = restore_home(folder, settings.home or default_home())
+            report = restore_home(source, settings.home or default_home())
         else:
-            report = restore_database(folder, settings.database_url.get_secret_value())
+            report = restore_database(source, settings.database_url.get_secret_value())
     _print_report(report, f"restored {_size(report)} of {report.made_at:%Y-%m-%d %H:%M} UTC in {report.server}")
 
 
