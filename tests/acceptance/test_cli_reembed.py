@@ -90,3 +90,4 @@ def test_impossible_actions_are_refused(program: Program) -> None:
         "reembed", "tickets", "--to", "minilm", "--yes", "--json"
     )
     assert "There is no terminal to ask at" in program.fails("reembed", "tickets", "--to", "hashing")
+    assert "there is no embedder 'nonesuch'" in program.fails("reembed", "tickets", "--to", "nonesuch")

@@ -37,6 +37,14 @@ def configured_embedder(settings: Settings) -> Embedder | None:
     return HashingEmbedder() if name.kind == "hashing" else None
 
 
+def embedder_name(text: str) -> EmbedderName:
+    """The embedder of that name. Raises ``InvalidRequestError`` if there is none."""
+    try:
+        return EmbedderName.parse(text)
+    except ValueError as error:
+        raise InvalidRequestError(str(error)) from error
+
+
 async def load_embedder(settings: Settings) -> Embedder | None:
     """The same as ``configured_embedder``; loads a model, and asks a service once for its model and dimensions.
 
@@ -234,10 +242,7 @@ class ChosenEmbedders:
         An embedder over HTTP must be the configured one. Raises ``InvalidRequestError`` and the errors of
         ``load_for_new``.
         """
-        try:
-            name = EmbedderName.parse(text)
-        except ValueError as error:
-            raise InvalidRequestError(str(error)) from error
+        name = embedder_name(text)
         if name == self._settings.embedder_name:
             return await self.load_for_new()
         if name.kind in SERVICES:

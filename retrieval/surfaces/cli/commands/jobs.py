@@ -194,6 +194,9 @@ def reembed(
     again = f"interrupted; retrieval reembed {collection} run, or a worker, continues"
     question = f"Begin to re-embed {collection:.80}?"
     if to is not None:
+        from retrieval.adapters.embedders.chosen import embedder_name
+
+        embedder_name(to)  # a wrong name is refused before anybody is asked
         options.check_terminal(question, yes=yes or dry_run)
     cost = state = None
     with opened(when_interrupted=again) as (platform, wait):
