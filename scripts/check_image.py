@@ -63,7 +63,9 @@ HEALTHY_SECONDS = 120
 
 def run(command: Sequence[str | Path], **options: Any) -> str:
     """Run a command that has to succeed; returns its standard output."""
-    done = subprocess.run(command, check=False, capture_output=True, text=True, **options)
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command, check=False, capture_output=True, text=True, **options
+    )
     if done.returncode:
         sys.exit(f"FAILED: {shlex.join(map(str, command))}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     return done.stdout

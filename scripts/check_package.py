@@ -123,7 +123,7 @@ def check_distribution(place: Path, python: str, distribution: Path, extra: str)
     folder.chmod(0o755)
     venv_python = environment_in(folder / "environment", python)
     requirement = str(distribution) if extra == CORE else f"{distribution}[{extra}]"
-    pip = [venv_python, "-m", "pip", "--disable-pip-version-check"]
+    pip: list[str | Path] = [venv_python, "-m", "pip", "--disable-pip-version-check"]
     run([*pip, "install", "--quiet", "--constraint", ROOT / "constraints.txt", requirement], folder)
     run([*pip, "check"], folder)
     work = folder / "work"
