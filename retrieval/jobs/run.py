@@ -36,7 +36,8 @@ class RunReport(Serializable):
     """The outcome of a run."""
 
     job: str
-    collection: str
+    collection: str | None = None
+    """None: a worker could not look which collections need the job, or could not begin the run."""
     outcome: str
     """``done``, ``failed``, ``interrupted`` or ``running elsewhere``."""
     details: Mapping[str, Any] = field(default_factory=dict)

@@ -18,16 +18,23 @@ from functools import partial
 from typing import Any
 
 import psycopg
-from procrastinate import App, PsycopgConnector
+from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate.connector import LISTEN_TIMEOUT, Notify
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
+from procrastinate.jobs import Job as QueuedJob
 from procrastinate.jobs import Notification, Status
 from procrastinate.periodic import MARGIN, PeriodicDeferrer, PeriodicRegistry
 from procrastinate.worker import WORKER_NAME, Worker
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from retrieval.adapters.store.database import CollectionPlace, Database
-from retrieval.adapters.store.installation.queue import INTERRUPTED, check_worker, tenant_name, tenants_with_collections
+from retrieval.adapters.store.installation.queue import (
+    FAILED,
+    INTERRUPTED,
+    check_worker,
+    tenant_name,
+    tenants_with_collections,
+)
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, collection_by_id
 from retrieval.adapters.store.round_trip import CONNECT_TIMEOUT_SECONDS, CONNECTION
@@ -62,11 +69,15 @@ async def requeue_stalled(app: App, seconds: float) -> int:
         except ConnectorException as error:
             _log.info("job %s was requeued by another worker: %s", job.id, error)
             continue
-        named = {name.removesuffix("_id"): value for name, value in job.task_kwargs.items() if name != "timestamp"}
-        description = ", ".join(f"{name} {value}" for name, value in named.items())
-        _log.warning("%s is requeued: its worker sent no heartbeat", description)
+        _log.warning("%s is requeued: its worker sent no heartbeat", _described(job))
         requeued += 1
     return requeued
+
+
+def _described(job: QueuedJob) -> str:
+    """``job embed, tenant 1, collection 3``, or ``job embed`` for its check in every collection."""
+    named = {name.removesuffix("_id"): value for name, value in job.task_kwargs.items() if name != "timestamp"}
+    return ", ".join(f"{name} {value}" for name, value in named.items())
 
 
 MAKE_UP_SECONDS = 400 * 86400.0
@@ -199,27 +210,58 @@ async def forget_failed(app: App, days: int) -> None:
     await app.job_manager.delete_old_jobs(days * 24, include_failed=True, include_cancelled=True, include_aborted=True)
 
 
+_RETRY = "UPDATE procrastinate_jobs SET scheduled_at = NULL WHERE status = 'todo' AND scheduled_at IS NOT NULL"
+
+
+async def retry_failed(app: App) -> None:
+    """Make the jobs due that failed for want of the database and wait in the queue."""
+    await app.connector.execute_query_async(_RETRY)
+
+
+@asynccontextmanager
+async def _tried_again(app: App, job: QueuedJob, report: Report) -> AsyncIterator[None]:
+    """Report a failure in the block, and queue the job again if it failed for want of the database.
+
+    A run records its own failure and does not raise it: what fails here is a check, or a run without a record.
+    """
+    try:
+        yield
+    except Exception as error:
+        report(RunReport(job=str(job.task_kwargs["job"]), outcome=FAILED, details={"error": str(error)}))
+        if not isinstance(error, DatabaseError | ConnectorException):
+            raise
+        _log.warning("%s failed and is tried again: %s", _described(job), error)
+        # Not due before the next ``retry_failed``, even if the server's clock is ahead of this one.
+        again = app.configure_task(
+            job.task_name, lock=job.lock, queueing_lock=job.queueing_lock, schedule_in={"days": 1}
+        )
+        with contextlib.suppress(AlreadyEnqueued):
+            await again.defer_async(**job.task_kwargs)
+
+
 def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     """Register the tasks that run the queue's jobs."""
     rests: Rests = {}
 
-    @app.task(name=RUN)
-    async def run(job: str, tenant_id: int, collection_id: int) -> None:
-        collection = await collection_by_id(CollectionPlace(workplace.database, tenant_id, collection_id))
-        if collection is None:
-            return  # it was removed since
-        target = JobTarget(tenant_id, collection)
-        done = await run_job(workplace, job_named(job), target)
-        report(replace(done, tenant=await tenant_name(workplace.database, tenant_id)))
-        if done.outcome == INTERRUPTED:
-            await enqueue(app, job_named(job), target)
+    @app.task(name=RUN, pass_context=True)
+    async def run(context: JobContext, job: str, tenant_id: int, collection_id: int) -> None:
+        async with _tried_again(app, context.job, report):
+            collection = await collection_by_id(CollectionPlace(workplace.database, tenant_id, collection_id))
+            if collection is None:
+                return  # it was removed since
+            target = JobTarget(tenant_id, collection)
+            done = await run_job(workplace, job_named(job), target)
+            report(replace(done, tenant=await tenant_name(workplace.database, tenant_id)))
+            if done.outcome == INTERRUPTED:
+                await enqueue(app, job_named(job), target)
 
-    @app.task(name=DISPATCH, pass_context=False)
-    async def dispatch(timestamp: int, job: str) -> None:
-        if job == "prune":
-            await forget_failed(app, workplace.settings.retention_runs_days)
-        enqueued = await enqueue_needed(app, workplace, job_named(job), rests)
-        _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
+    @app.task(name=DISPATCH, pass_context=True)
+    async def dispatch(context: JobContext, timestamp: int, job: str) -> None:
+        async with _tried_again(app, context.job, report):
+            if job == "prune":
+                await forget_failed(app, workplace.settings.retention_runs_days)
+            enqueued = await enqueue_needed(app, workplace, job_named(job), rests)
+            _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
 
 
 def schedule_of(app: App, changes: Mapping[str, str]) -> PeriodicRegistry:
@@ -280,9 +322,11 @@ class _Worker(Worker):
         # one ends.
         while True:
             wait, now = LONGEST_WAIT_SECONDS, time.time()
-            if self._registry is not None and self._registry.periodic_tasks:
+            if self._registry is not None:
+                await retry_failed(self.app)
                 await enqueue_due(self._registry, now)
-                wait = min(wait, PeriodicDeferrer(self._registry).get_next_tick(at=now) + MARGIN)
+                if self._registry.periodic_tasks:
+                    wait = min(wait, PeriodicDeferrer(self._registry).get_next_tick(at=now) + MARGIN)
             await asyncio.sleep(wait)
 
     async def _update_heartbeat(self) -> None:
@@ -340,6 +384,7 @@ async def work_once(workplace: Workplace, stop: asyncio.Event, *, report: Report
     """Run the due and the queued jobs, then end."""
     async with _open_queue(workplace, stop, report) as app:
         await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
+        await retry_failed(app)
         await enqueue_due(schedule_of(app, workplace.settings.jobs_schedule or {}), workplace.now().timestamp())
         # Due jobs queue the needed jobs, so one pass is not enough; jobs that wait for another worker's jobs are left
         # to that worker.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -156,6 +157,100 @@ async def test_a_worker_whose_clock_went_ahead_and_back_keeps_to_its_schedule(pl
             queued.append(len(jobs_in(platform.database.url)))
             in_queue(platform.database.url, "DELETE FROM procrastinate_jobs")
     assert queued == [1, 1, 1, 0, 1]
+
+
+@contextmanager
+def failing_once(patch: pytest.MonkeyPatch, name: str, first: Callable[..., Awaitable[object]]) -> Iterator[None]:
+    """The first call of a function of the worker is another function's, which fails."""
+    function, calls = getattr(worker, name), 0
+
+    async def called(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return await (first if calls == 1 else function)(*arguments)
+
+    with patch.context() as context:
+        context.setattr(worker, name, called)
+        yield
+
+
+async def unreachable(*_: object) -> None:
+    """What a call meets while the login has no connections left."""
+    raise DatabaseUnreachableError("no connection is left")
+
+
+@pytest.mark.parametrize("name", ["enqueue_needed", "run_job"])
+async def test_a_check_or_a_run_that_meets_no_database_is_made_by_the_next_worker(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """No record holds its failure: it is reported and logged, and waits in the queue, although its time has passed."""
+    collection = await make_pending(platform, "docs", 3)
+    # The only time is long past.
+    workplace = scheduled(platform.workplace, embed=f"0 0 1 {(datetime.now(UTC).month + 5) % 12 + 1} *")
+    reports: list[RunReport] = []
+    with failing_once(monkeypatch, name, unreachable):
+        await work_once(workplace, asyncio.Event(), report=reports.append)
+        assert reports == [RunReport(job="embed", outcome="failed", details={"error": "no connection is left"})]
+        (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert re.fullmatch(r"job embed.* failed and is tried again: no connection is left", warning)
+        assert jobs_in(platform.database.url) == [("embed", "todo")]
+        await work_once(workplace, asyncio.Event(), report=reports.append)
+    assert [report.outcome for report in reports] == ["failed", "done"]
+    assert await pending(collection) == 0
+    assert jobs_in(platform.database.url) == []
+
+
+async def test_a_worker_makes_a_failed_check_again(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its next look at the clock, although nothing is due then."""
+    collection = await make_pending(platform, "docs", 3)
+    monkeypatch.setattr(worker, "LONGEST_WAIT_SECONDS", 0.05)
+    stop, outcomes = asyncio.Event(), list[str]()
+
+    def report(report: RunReport) -> None:
+        outcomes.append(report.outcome)
+        if report.outcome == "done":
+            stop.set()
+
+    workplace = scheduled(platform.workplace, embed=f"0 0 1 {(datetime.now(UTC).month + 5) % 12 + 1} *")
+    with failing_once(monkeypatch, "enqueue_needed", unreachable):
+        await asyncio.wait_for(work(workplace, stop, report=report), 60)
+    assert outcomes == ["failed", "done"]
+    assert await pending(collection) == 0
+
+
+async def test_a_check_that_fails_while_the_next_one_waits_is_not_queued_twice(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one stands for both."""
+    collection = await make_pending(platform, "docs", 3)
+    workplace = scheduled(platform.workplace, embed="* * * * *")
+
+    async def fail_late(app: App, *_: object) -> None:
+        await enqueue_due(schedule_of(app, workplace.settings.jobs_schedule or {}), time.time() + 120)
+        await unreachable()
+
+    with failing_once(monkeypatch, "enqueue_needed", fail_late):
+        await work_once(workplace, asyncio.Event(), report=lambda _report: None)
+    assert await pending(collection) == 0
+    assert jobs_in(platform.database.url) == []
+
+
+async def test_a_fault_of_the_program_is_reported_and_stays_in_the_queue(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To do it again would not help."""
+    await platform.collection("docs")
+
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError("a fault")
+
+    reports: list[RunReport] = []
+    with failing_once(monkeypatch, "enqueue_needed", fail):
+        await work_once(scheduled(platform.workplace, embed="0 0 1 1 *"), asyncio.Event(), report=reports.append)
+    assert [(report.job, report.outcome, report.details) for report in reports] == [
+        ("embed", "failed", {"error": "a fault"})
+    ]
+    assert jobs_in(platform.database.url) == [("embed", "failed")]
 
 
 async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:

@@ -67,7 +67,8 @@ def sentence(report: RunReport) -> str:
     details = output.facts_line(report.details)
     tenant = "" if report.tenant is None else f" (tenant {report.tenant})"
     notes = "".join(f"; {note}" for note in report.details.get("notes", []))
-    return f"{report.job} {report.collection}{tenant}: {report.outcome}{f' ({details})' if details else ''}{notes}"
+    collection = "" if report.collection is None else f" {report.collection}"
+    return f"{report.job}{collection}{tenant}: {report.outcome}{f' ({details})' if details else ''}{notes}"
 
 
 @options.command(app, "retrieval reindex tickets")
