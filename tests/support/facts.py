@@ -83,7 +83,7 @@ def queue(**changes: Any) -> QueueFacts:
     sound: dict[str, Any] = {
         "waiting": 0,
         "oldest_seconds": 0.0,
-        "failed": 0,
+        "failed": (),
         "stalled": 0,
         "workers": 1,
         "silent_seconds": 3.0,

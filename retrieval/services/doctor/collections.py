@@ -242,8 +242,8 @@ def check_queue(queue: QueueFacts) -> Iterator[Finding]:
     """Check that a worker is alive, and that no job fails, hangs or waits for long."""
     yield from _check_worker(queue)
     if queue.failed:
-        found = f"{several(queue.failed, 'job')} in the queue failed"
-        mend = "retrieval status shows the errors; retrieval jobs run JOB does it again"
+        found = f"jobs in the queue failed: {', '.join(queue.failed)}"
+        mend = "the worker's log shows the errors; retrieval jobs run JOB does it again"
         yield Severity.WARNING.finding("jobs", found, mend)
     if queue.stalled:
         found = f"{several(queue.stalled, 'job')} started by a worker that no longer responds"

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.installation.queue import read_queue_state
 from retrieval.adapters.store.items.collections import store_neighbours
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
 from retrieval.domain.errors import EmbedderUnavailableError, SchemaRevisionError, UnknownCollectionError
@@ -155,6 +156,29 @@ async def test_every_damage_is_found_and_its_remedy_works(url: str, platform: Pl
     left = {finding.check for finding in findings if finding.severity.rank > 1}
     assert left - {"settings"} == {"worker", "jobs", "recording", "login"}, "the settings are the server's own"
     assert "the last run" not in " ".join(finding.found for finding in findings)
+
+
+FAILED = """
+    SET search_path = retrieval_jobs;
+    INSERT INTO procrastinate_jobs (queue_name, task_name, status, args)
+        VALUES ('default', 'retrieval.run', 'failed', '{"job": "prune"}');
+    INSERT INTO procrastinate_jobs (queue_name, task_name, scheduled_at, args)
+        VALUES ('default', 'retrieval.dispatch', now() + interval '1 day', '{"job": "months"}');
+    INSERT INTO procrastinate_jobs (queue_name, task_name, args)
+        VALUES ('default', 'retrieval.dispatch', '{"job": "arms"}');
+"""
+
+
+async def test_jobs_of_the_queue_that_failed_are_named(url: str, platform: Platform) -> None:
+    """No run may have recorded them; those that wait to be tried again count too, for the metrics as well."""
+    with opened(url) as connection:
+        run_each(connection, FAILED)
+    finding = finding_of(await platform.doctor(), "jobs", "")
+    assert finding.found == "jobs in the queue failed: months, prune"
+    assert "log" in finding.mend
+    state = await read_queue_state(platform.database, alive_seconds=30)
+    assert state is not None
+    assert state.jobs == {("default", "failed"): 2, ("default", "todo"): 1}
 
 
 async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mended(

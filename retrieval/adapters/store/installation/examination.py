@@ -141,8 +141,8 @@ class QueueFacts:
     waiting: int
     oldest_seconds: float
     """The waiting time of the oldest job that is due."""
-    failed: int
-    """The jobs in the queue that ended with an error."""
+    failed: Sequence[str]
+    """The names of the jobs in the queue that ended with an error, or wait to be tried again after one."""
     stalled: int
     """Jobs under way whose worker sends no more heartbeats."""
     workers: int
@@ -161,7 +161,8 @@ _QUEUE = """
                   FROM {jobs}.procrastinate_jobs j JOIN {jobs}.procrastinate_events e ON e.job_id = j.id
                   WHERE j.status = 'todo' AND coalesce(j.scheduled_at, now()) <= now()
                       AND e.type = 'deferred'), 0) AS oldest_seconds,
-        (SELECT count(*) FROM {jobs}.procrastinate_jobs j WHERE j.status = 'failed') AS failed,
+        ARRAY(SELECT DISTINCT coalesce(j.args ->> 'job', j.task_name::text) FROM {jobs}.procrastinate_jobs j
+              WHERE j.status = 'failed' OR (j.status = 'todo' AND j.scheduled_at > now()) ORDER BY 1) AS failed,
         (SELECT count(*) FROM {jobs}.procrastinate_jobs j WHERE j.status = 'doing' AND NOT EXISTS (
             SELECT FROM {jobs}.procrastinate_workers w
             WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => %(stalled)s))) AS stalled,

@@ -57,8 +57,8 @@ async def tenant_name(database: Database, tenant_id: int) -> str | None:
 
 
 _COUNTS = """
-    SELECT queue_name, status::text, count(*) FROM {jobs}
-    WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2
+    SELECT queue_name, CASE WHEN status = 'todo' AND scheduled_at > now() THEN 'failed' ELSE status::text END, count(*)
+    FROM {jobs} WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2
 """
 _WORKERS = "SELECT count(*) FROM {workers} WHERE last_heartbeat > now() - make_interval(secs => %s)"
 
@@ -68,7 +68,7 @@ class QueueState:
     """The queue of every tenant's jobs."""
 
     jobs: Mapping[tuple[str, str], int]
-    """The number of jobs by queue and status: ``todo``, ``doing``, ``failed``."""
+    """The number of jobs by queue and status: ``todo``, ``doing``, or ``failed``, even if it is to be tried again."""
     workers: int
     """Workers with a recent heartbeat."""
 

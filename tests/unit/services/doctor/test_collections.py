@@ -213,7 +213,7 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
         ),
         ({"workers": 0, "silent_seconds": None, "due_seconds": None}, Severity.ADVICE, "no worker has ever run"),
         ({"workers": 0, "silent_seconds": None, "due_seconds": 90_000.0}, Severity.WARNING, "25 hours ago"),
-        ({"failed": 2}, Severity.WARNING, "2 jobs in the queue failed"),
+        ({"failed": ["months", "prune"]}, Severity.WARNING, "jobs in the queue failed: months, prune"),
         ({"stalled": 1}, Severity.WARNING, "1 job started by a worker that no longer responds"),
         ({"waiting": 9, "oldest_seconds": 9000.0}, Severity.WARNING, "the oldest for 2 hours"),
     ],
