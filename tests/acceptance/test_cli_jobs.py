@@ -213,6 +213,22 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
     assert f"prune docs (tenant {program.environment['RETRIEVAL_TENANT']}): done" in output
 
 
+def test_a_scheduler_learns_from_the_exit_code_that_a_job_failed(program: Program, admin: Admin) -> None:
+    """The other jobs run all the same."""
+    program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
+    program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
+    schedule = json.dumps(ONLY_EMBED | {"embed": "off", "prune": "* * * * * */1", "reindex": "* * * * * */1"})
+    admin.execute("REVOKE DELETE ON retrieval.embedding_cache FROM retrieval_app")
+    try:
+        process = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule)("worker", "--once")
+    finally:
+        admin.execute("GRANT DELETE ON retrieval.embedding_cache TO retrieval_app")
+    tenant = program.environment["RETRIEVAL_TENANT"]
+    assert process.returncode == 1
+    assert f"prune docs (tenant {tenant}): failed (error" in process.stdout
+    assert f"reindex docs (tenant {tenant}): done" in process.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -40,12 +40,17 @@ def worker(
 
     It runs until ctrl-C or SIGTERM: a running job finishes its step, and
     the rest waits for the next worker. Several workers share the work;
-    another worker takes over the jobs of one that was killed.
+    another worker takes over the jobs of one that was killed. With --once
+    the exit code is 1 if a job failed.
     """
+    from retrieval.adapters.store.installation.queue import FAILED as RUN_FAILED
     from retrieval.jobs.worker import work as work_on
     from retrieval.jobs.worker import work_once
 
+    outcomes = set()
+
     def print_run(report: RunReport) -> None:
+        outcomes.add(report.outcome)
         if options.wants_json():
             output.print_json_line(report.as_dict())
         else:
@@ -60,6 +65,8 @@ def worker(
             number = workplace.settings.worker_concurrency
             output.show(f"a worker for every tenant, {several(number, 'job')} at a time; ctrl-C or SIGTERM ends it")
         wait(work(workplace))
+    if once and RUN_FAILED in outcomes:
+        raise typer.Exit(FAILED)
 
 
 def sentence(report: RunReport) -> str:
