@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 WITHOUT_LIMITS = """
     SELECT set_config(name, '0', {is_local}) FROM pg_settings
-    WHERE name IN ('idle_in_transaction_session_timeout', 'statement_timeout', 'transaction_timeout')
+    WHERE name IN ('idle_in_transaction_session_timeout', 'lock_timeout', 'statement_timeout', 'transaction_timeout')
 """
 """Lifts the login's limits of time; ``is_local``: ``true`` until the transaction ends, ``false`` for the session."""
 

@@ -236,7 +236,7 @@ def test_a_logins_limits_of_time_end_no_backup(new_database: NewDatabase, tmp_pa
         writer.execute("LOCK TABLE busy")
         for database in (url, empty):
             with opened(database) as connection:
-                for name in ("idle_in_transaction_session_timeout", "statement_timeout"):
+                for name in ("idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"):
                     limit = sql.SQL("ALTER DATABASE {} SET {} = '100ms'")
                     connection.execute(limit.format(sql.Identifier(connection.info.dbname), sql.Identifier(name)))
         threading.Timer(0.5, writer.commit).start()

@@ -74,8 +74,11 @@ async def test_a_limit_of_the_login_is_never_raised(database_url: str, settings:
 
 
 async def test_maintenance_takes_any_time(database_url: str, settings: Settings) -> None:
-    """Building an index takes longer than the login's limits; older servers know only some of them."""
-    names = ["statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout"]
+    """Building an index takes longer than the login's limits, and so does its wait for other transactions to end.
+
+    Older servers know only some of the limits.
+    """
+    names = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "transaction_timeout"]
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         known = await (
             await connection.execute("SELECT name FROM pg_settings WHERE name = ANY(%s)", (names,))
@@ -85,6 +88,11 @@ async def test_maintenance_takes_any_time(database_url: str, settings: Settings)
     async with connect(url, settings=settings) as platform:
         async with platform.database.maintenance() as connection:
             await connection.execute("SELECT pg_sleep(1.2)")
+            async with await psycopg.AsyncConnection.connect(database_url) as other:
+                await other.execute("SELECT pg_advisory_xact_lock(hashtext('maintenance'))")
+                waiting = asyncio.create_task(connection.execute("SELECT pg_advisory_lock(hashtext('maintenance'))"))
+                await asyncio.sleep(1.2)
+            await waiting
         async with platform.database.only_one("work") as is_alone:
             assert is_alone
             await asyncio.sleep(1.2)
