@@ -54,6 +54,11 @@ def qualified(schema: str, name: str) -> str:
     return f"{quote_identifier(schema)}.{quote_identifier(name)}"
 
 
+def in_template(name: str) -> str:
+    """The name for a statement with parameters, in which the driver takes a percent sign for a placeholder."""
+    return name.replace("%", "%%")
+
+
 def quote_literal(value: str) -> str:
     """The value as an SQL string literal, for names in definitions; a caller's values are always parameters."""
     # A dollar sign could end the quoting of a function's body that contains the literal.

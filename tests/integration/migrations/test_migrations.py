@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 from collections.abc import Callable
@@ -13,14 +14,19 @@ import pytest
 from psycopg import sql
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
-from retrieval import Settings
+from retrieval import Settings, connect
+from retrieval.adapters.store.installation import backup
+from retrieval.adapters.store.installation.access import add_analyst, remove_analyst
 from retrieval.adapters.store.installation.checks import known_revisions
 from retrieval.adapters.store.installation.embedded.binaries import find_package
+from retrieval.adapters.store.installation.queue import read_queue_state
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade, upgrade_sql
+from retrieval.adapters.store.records.forgetting import drop_months
 from retrieval.adapters.store.tables import TABLES
 from retrieval.domain.errors import DatabaseError, SchemaRevisionError
+from retrieval.jobs.worker import work_once
 from retrieval.services.doctor.storage import expected_indexes
-from tests.support.database import SCHEMA, opened, use
+from tests.support.database import SCHEMA, login, opened, use
 
 NewDatabase = Callable[..., str]
 
@@ -165,8 +171,26 @@ async def test_a_schema_may_have_any_name(database: str, mark: str, name: str, s
     odd = f"{name}{mark}"
     upgrade(database, odd)
     assert status(database, odd).is_current
-    await use(database, settings.changed(database_schema=odd))
+    own = settings.changed(database_schema=odd)
+    await use(database, own)
+    await operate(database, own)
     downgrade(database, odd, "base")
+
+
+async def operate(url: str, settings: Settings) -> None:
+    """Run the operator's calls, whose statements name the schema."""
+    outcomes = set()
+    with login(url) as (analyst, _):
+        async with connect(url, settings=settings) as platform:
+            await add_analyst(platform.database, platform.tenant_id, analyst)
+            await remove_analyst(platform.database, platform.tenant_id, analyst)
+            assert await drop_months(platform.database, 30) == 0
+            state = await read_queue_state(platform.database, alive_seconds=30)
+            assert (state and state.workers, (await platform.doctor()).is_sound) == (0, True)
+            await work_once(platform.workplace, asyncio.Event(), report=lambda report: outcomes.add(report.outcome))
+    assert outcomes == {"done"}
+    with opened(url) as connection:
+        backup._index_words_again(connection)  # noqa: SLF001 - after a move to another release of PostgreSQL
 
 
 async def test_two_schemas_of_one_database_know_nothing_of_each_other(

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.installed_sql import Names, in_template
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.api_key import ApiKey, Scope
 from retrieval.domain.errors import InvalidRequestError, NotFoundError
@@ -134,7 +134,7 @@ async def add_analyst(database: Database, tenant_id: int, login: str) -> None:
     one tenant or is another tenant's analyst, and ``MissingPrivilegeError``.
     """
     names = database.names
-    table = sql.Identifier(names.schema, "analyst_logins")
+    table = sql.Identifier(in_template(names.schema), "analyst_logins")
     async with database.maintenance() as connection, connection.transaction():
         await _check(connection, [names.app_role, names.definer_role], login)
         owners = sql.SQL("DELETE FROM {} WHERE login = %s RETURNING tenant_id").format(table)

@@ -39,6 +39,7 @@ from retrieval.adapters.store.installation.embedded.home_server import (
     server_pid,
 )
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
+from retrieval.adapters.store.installed_sql import in_template
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import URL_SETTING, server_name, translated
 from retrieval.domain import errors
@@ -382,7 +383,7 @@ def _index_words_again(connection: psycopg.Connection[Any]) -> None:
     """
     for (schema,) in connection.execute(_SCHEMAS).fetchall():
         collections = sql.SQL("SELECT tenant_id, collection_id FROM {}.collections").format(sql.Identifier(schema))
-        mend = sql.SQL("SELECT {}.mend_disagreements(%s)").format(sql.Identifier(schema))
+        mend = sql.SQL("SELECT {}(%s)").format(sql.Identifier(in_template(schema), "mend_disagreements"))
         for tenant_id, collection_id in connection.execute(collections).fetchall():
             # Functions with their owner's rights, which read the places of neighbours, check the tenant.
             connection.execute(_ACT_AS, (str(tenant_id),))

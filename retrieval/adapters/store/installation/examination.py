@@ -26,7 +26,7 @@ from retrieval.adapters.store.installation.checks import (
     stored_revision,
 )
 from retrieval.adapters.store.installation.nodes import stored_bytes
-from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.installed_sql import Names, in_template
 from retrieval.adapters.store.learning.arms import ARM_TOLERANCE
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.search.reembeddings import ReembeddingState
@@ -218,7 +218,7 @@ _TABLES = r"""
             NOT EXISTS (
                 SELECT FROM (VALUES (pg_get_expr(p.polqual, p.polrelid)), (pg_get_expr(p.polwithcheck, p.polrelid)))
                     AS e (expression)
-                WHERE regexp_replace(e.expression, '\s+|(\m\w+|"[^"]+")\.', '', 'g') NOT IN (
+                WHERE regexp_replace(e.expression, '\s+|(\m\w+|"([^"]|"")+")\.', '', 'g') NOT IN (
                     '(tenant_id=current_tenant())', '(tenant_id=analyst_tenant())',
                     '(collection_idIN(SELECTcollection_idFROMcollectionsc))',
                     -- On a cluster.
@@ -337,7 +337,7 @@ async def read_installation(
             status = status_of(names.schema, await stored_revision(connection, names))
         try:
             with suppress(psycopg.errors.InsufficientPrivilege):
-                statement = sql.SQL(_QUEUE).format(jobs=sql.Identifier(names.jobs_schema))
+                statement = sql.SQL(_QUEUE).format(jobs=sql.Identifier(in_template(names.jobs_schema)))
                 (queue,) = await _rows(connection, QueueFacts, statement, {"stalled": stalled_seconds})
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             has_queue = False

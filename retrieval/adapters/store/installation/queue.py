@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
-from retrieval.adapters.store.installed_sql import quote_identifier
+from retrieval.adapters.store.installed_sql import in_template, quote_identifier
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.domain.serialization import Serializable
 
@@ -77,7 +77,7 @@ async def read_queue_state(database: Database, *, alive_seconds: float) -> Queue
     """The state of the queue; None if the login may not act as the definer role, and so cannot see it."""
     schema = database.names.jobs_schema
     counts = sql.SQL(_COUNTS).format(jobs=sql.Identifier(schema, "procrastinate_jobs"))
-    workers = sql.SQL(_WORKERS).format(workers=sql.Identifier(schema, "procrastinate_workers"))
+    workers = sql.SQL(_WORKERS).format(workers=sql.Identifier(in_template(schema), "procrastinate_workers"))
     async with database.maintenance({"statement_timeout": "5s"}) as connection:
         if await (await connection.execute(_DENIED, (schema,))).fetchone():
             return None

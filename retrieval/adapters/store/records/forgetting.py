@@ -9,6 +9,7 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installed_sql import in_template
 from retrieval.domain.serialization import Serializable
 
 
@@ -79,7 +80,7 @@ async def drop_months(database: Database, days: int) -> int:
     Raises ``MissingPrivilegeError`` unless the login may act as the definer role, because the months have all tenants'
     rows.
     """
-    statement = sql.SQL("SELECT {}(%s)").format(sql.Identifier(database.names.schema, "drop_months"))
+    statement = sql.SQL("SELECT {}(%s)").format(sql.Identifier(in_template(database.names.schema), "drop_months"))
     async with database.maintenance() as connection:
         return int(await connection.value(statement, (days,)))
 
