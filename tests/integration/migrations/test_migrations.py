@@ -23,7 +23,7 @@ from retrieval.adapters.store.installation.queue import read_queue_state
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade, upgrade_sql
 from retrieval.adapters.store.records.forgetting import drop_months
 from retrieval.adapters.store.tables import TABLES
-from retrieval.domain.errors import DatabaseError, SchemaRevisionError
+from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
 from retrieval.jobs.worker import work_once
 from retrieval.services.doctor.storage import expected_indexes
 from tests.support.database import SCHEMA, login, opened, use
@@ -207,6 +207,26 @@ async def test_two_schemas_of_one_database_know_nothing_of_each_other(
         connection.execute("SELECT set_config('role', %s, false)", (f"{schema}_app",))
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(sql.SQL("SELECT FROM {}").format(sql.Identifier(f"{schema}_2", "alembic_version")))
+
+
+def test_a_schema_that_holds_another_ones_queue_is_refused(database: str, schema: str) -> None:
+    """It would be removed with the other one; the script for a DBA refuses it too, and neither leaves anything."""
+    upgrade(database, schema)
+    queue, before = f"{schema}_jobs", dumped(database, schema)
+    with pytest.raises(MissingPrivilegeError, match=rf"schema {queue} holds the queue of jobs of another installation"):
+        upgrade(database, queue)
+    run = [str(program("psql")), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", database]
+    script = subprocess.run(run, input=upgrade_sql(queue), text=True, capture_output=True, check=False)
+    assert (script.returncode, f"schema {queue} holds the queue" in script.stderr) == (3, True)
+    assert dumped(database, schema) == before
+
+
+def test_an_empty_schema_that_somebody_made_is_used(database: str, schema: str) -> None:
+    """An administrator may make it, for a login that may not."""
+    with opened(database) as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    upgrade(database, schema)
+    assert status(database, schema).is_current
 
 
 async def test_pgvector_may_live_in_a_schema_of_its_own(database: str, schema: str, settings: Settings) -> None:

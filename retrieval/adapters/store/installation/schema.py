@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.installation import checks
-from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier, verbatim
+from retrieval.adapters.store.installed_sql import Names, directory, installed_sql, quote_identifier, verbatim
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
@@ -76,6 +76,7 @@ def upgrade_sql(schema: str) -> str:
     return (
         "-- Run as a role that may create roles and extensions, with psql's ON_ERROR_STOP set.\n"
         f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(schema)};\n"
+        f"{_own_schema(schema)}\n"
         "CREATE EXTENSION IF NOT EXISTS vector;\n" + output.getvalue()
     )
 
@@ -130,7 +131,13 @@ def _make_schema(connection: sa.Connection, schema: str) -> None:
     exists = connection.execute(sa.text("SELECT to_regnamespace(quote_ident(:name)) IS NOT NULL"), {"name": schema})
     if not exists.scalar_one():
         connection.execute(sa.schema.CreateSchema(schema))
+    connection.execute(verbatim(_own_schema(schema)))
     connection.commit()
+
+
+def _own_schema(schema: str) -> str:
+    """The SQL that refuses a schema in which no installation belongs."""
+    return installed_sql("installation/own_schema", Names(schema))
 
 
 def _make_extension(connection: sa.Connection) -> None:
