@@ -242,7 +242,8 @@ async def profile_named(collection: Collection, name: str) -> Profile:
     return (await named_profile(database, tenant_id, await collection.refresh(), name)).profile
 
 
-_CONDITION = re.compile(r"([^=<>!]+)(==|=|!=|>=|<=|>|<)(.*)", re.DOTALL)
+_CONDITION = re.compile(r"([^=<>!]+)(==|=|!=|>=|<=|>|<)(?![=<>!])(.*)", re.DOTALL)
+"""A value that begins as an operator does, such as that of ``hours=>24``, is rather a mistyped one."""
 _OPERATOR = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 _TEXTS = FIELDS - NUMBER_FIELDS
 """The fields whose values are texts, as typed."""

@@ -60,6 +60,13 @@ def test_values_that_json_does_not_read_as_numbers_or_booleans_are_texts(value: 
     assert condition_of(f"x>{value}") == {"x": {"gt": value}}
 
 
+@pytest.mark.parametrize("typed", ["x>>3", "x=>3", "x=<3", "x===3", "x<>3"])
+def test_a_mistyped_operator_is_refused(typed: str) -> None:
+    """It would be a part of the value, which no item has."""
+    with pytest.raises(InvalidFilterError, match="cannot read the condition"):
+        condition_of(typed)
+
+
 @pytest.mark.parametrize("field", ["item_id", "kind", "status", "source", "tags"])
 def test_the_fields_of_every_item_are_texts(field: str) -> None:
     """A number is never one of their values."""
