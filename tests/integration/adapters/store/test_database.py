@@ -21,6 +21,7 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.aside import LONG
 from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import SENT_AT_ONCE
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, PoolExhaustedError
 from tests.support.away import Away
@@ -63,7 +64,7 @@ async def test_a_call_that_waited_sends_its_statement_before_the_former_one_hand
         return wrapper
 
     async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
-        monkeypatch.setattr(round_trip, "run_in_session", told("send", round_trip.run_in_session))
+        monkeypatch.setattr(Database, "_run", told("send", Database._run))  # noqa: SLF001
         monkeypatch.setattr(round_trip, "rows_of", told("rows", round_trip.rows_of))
         await asyncio.gather(*(platform.database.read(None, PID) for _ in range(3)))
     assert steps == ["send", "send", "rows", "send", "rows", "rows"]
