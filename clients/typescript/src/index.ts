@@ -121,8 +121,9 @@ export async function* addEach(
   collection: string,
   items: Iterable<components["schemas"]["ItemSent"]>,
 ): AsyncGenerator<Line> {
-  const [added, changed, unchanged, rejected, embedded, pending, repeated, cut] = [0, 0, 0, 0, 0, 0, 0, 0];
-  const total: Summary = { added, changed, unchanged, rejected, embedded, pending, repeated, cut, notes: [] };
+  const total: Summary = {
+    added: 0, changed: 0, unchanged: 0, rejected: 0, embedded: 0, pending: 0, repeated: 0, cut: 0, notes: [],
+  };
   let before = 0;
   for (const part of partsOf(items)) {
     const { data, error, response } = await client.POST("/v1/collections/{name}/items/bulk", {
@@ -147,13 +148,15 @@ const PART = 8 * 1024 * 1024;
 
 /** The items as texts of lines. The last one is no shorter: the service refuses a short text without any valid item. */
 function* partsOf(items: Iterable<unknown>): Generator<{ text: string; lines: number }> {
-  let [part, rest] = [{ text: "", lines: 0 }, { text: "", lines: 0 }];
+  let part = { text: "", lines: 0 };
+  let rest = { text: "", lines: 0 };
   for (const item of items) {
     rest.text += `${JSON.stringify(item)}\n`;
     rest.lines++;
     if (rest.text.length < PART) continue;
     if (part.lines) yield part;
-    [part, rest] = [rest, { text: "", lines: 0 }];
+    part = rest;
+    rest = { text: "", lines: 0 };
   }
   yield { text: part.text + rest.text, lines: part.lines + rest.lines };
 }
@@ -247,7 +250,8 @@ async function* linesOf(stream: ReadableStream<Uint8Array>, response: Response):
   const decoder = new TextDecoder();
   const broken = (cause: unknown) => new NoAnswerError({ method: "POST", url: response.url }, cause);
   const read = () => reader.read().catch((cause: unknown) => Promise.reject(broken(cause)));
-  let [rest, isComplete] = ["", false];
+  let rest = "";
+  let isComplete = false;
   try {
     for (let part = await read(); !part.done; part = await read()) {
       const lines = (rest + decoder.decode(part.value, { stream: true })).split("\n");
