@@ -14,6 +14,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
+from retrieval.adapters.store.installed_sql import in_template
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.checks import choices_hint, shortened
@@ -135,16 +136,16 @@ def _document(row: TupleRow, seen_ids: set[str]) -> LangChainDocument:
 
 
 def _statement(layout: _Layout) -> sql.Composed:
-    columns = [sql.Identifier("d", name) for name in layout.others]
+    columns = [_identifier("d", name) for name in layout.others]
     others = sql.SQL("(SELECT to_jsonb(o) FROM (SELECT {}) AS o)").format(sql.SQL(", ").join(columns))
     return sql.SQL(
         "SELECT d.{key}::text, {shown}, d.{text}, {vector}, {json}, {others} FROM {table} AS d "
         "WHERE {within} AND (%(after)s::text IS NULL OR d.{key} > %(after)s::text::{type}) "
         "ORDER BY d.{key} LIMIT %(page)s"
     ).format(
-        key=sql.Identifier(layout.key),
+        key=_identifier(layout.key),
         shown=layout.id_expression,
-        text=sql.Identifier(layout.text),
+        text=_identifier(layout.text),
         vector=_expression(layout.vector, "::real[]"),
         json=_expression(layout.json, "::jsonb"),
         others=others if columns else sql.SQL("NULL::jsonb"),
@@ -158,7 +159,12 @@ def _statement(layout: _Layout) -> sql.Composed:
 def _expression(column: str | None, cast: str) -> sql.Composable:
     if column is None:
         return sql.SQL("NULL")
-    return sql.Identifier("d", column) + sql.SQL(cast)
+    return _identifier("d", column) + sql.SQL(cast)
+
+
+def _identifier(*parts: str) -> sql.Identifier:
+    """The name in a statement with parameters."""
+    return sql.Identifier(*map(in_template, parts))
 
 
 async def _of_collection(connection: AsyncConnection[TupleRow], store: LangChainStore) -> _Layout:
@@ -173,7 +179,7 @@ async def _of_collection(connection: AsyncConnection[TupleRow], store: LangChain
     is_former = "id" not in columns
     key = "uuid" if is_former else "id"
     return _Layout(
-        table=sql.Identifier(store.schema, EMBEDDINGS), key=key, key_type=columns[key].type,
+        table=_identifier(store.schema, EMBEDDINGS), key=key, key_type=columns[key].type,
         id_expression=sql.SQL("coalesce(d.custom_id, d.uuid::text)" if is_former else "d.id"), text="document",
         vector="embedding", json="cmetadata", may_repeat_ids=is_former, parameters={"collection": names[store.name]},
     )  # fmt: skip
@@ -194,10 +200,10 @@ async def _of_table(connection: AsyncConnection[TupleRow], store: LangChainStore
             )
     skipped = {key, text, vector, json}
     return _Layout(
-        table=sql.Identifier(store.schema, table),
+        table=_identifier(store.schema, table),
         key=key,
         key_type=columns[key].type,
-        id_expression=sql.Identifier("d", key) + sql.SQL("::text"),
+        id_expression=_identifier("d", key) + sql.SQL("::text"),
         text=text,
         vector=vector,
         json=json,

@@ -48,7 +48,9 @@ V2 = """
         added timestamptz, price numeric, content_tsv tsvector, langchain_metadata json);
 """
 NAMED = """
-    CREATE TABLE named (key text PRIMARY KEY, body text NOT NULL, vec vector(6) NOT NULL, meta json);
+    CREATE TABLE "100%s" (
+        key text PRIMARY KEY, "the ""body"" %b" text NOT NULL, "%(vec)s" vector(6) NOT NULL, meta json,
+        "part %" integer);
 """
 
 
@@ -221,12 +223,14 @@ def test_a_table_of_its_own_has_metadata_in_columns(source: Source, sync_collect
 def test_columns_may_have_any_names(source: Source, sync_collection: SyncCollection) -> None:
     """The columns of key and vector are found; for a missing one the error lists the columns."""
     source.connection.execute(NAMED)
-    source.connection.execute("INSERT INTO named VALUES ('k''1', 'one', '[1,2,3,4,5,6]', '{\"a\": 1}')")
-    store = source.store(table="named", content_column="body", metadata_column="meta")
+    source.connection.execute("INSERT INTO \"100%s\" VALUES ('k''1', 'one', '[1,2,3,4,5,6]', '{\"a\": 1}', 7)")
+    store = source.store(table="100%s", content_column='the "body" %b', metadata_column="meta")
 
     assert copied(source, store, sync_collection) == CopyReport(read=1, copied=1)
-    assert sync_collection.get(["k'1"])["k'1"].attributes == {"a": 1}
-    with pytest.raises(InvalidRequestError, match=r"no column 'content'.*there are key, body, vec, meta"):
+    assert sync_collection.get(["k'1"])["k'1"].attributes == {"a": 1, "part %": 7}
+    with pytest.raises(
+        InvalidRequestError, match=r"no column 'content'.*there are key, the \"body\" %b, %\(vec\)s, meta"
+    ):
         copied(source, replace(store, content_column=None), sync_collection)
 
 
