@@ -225,12 +225,15 @@ async def test_texts_are_sent_as_utf8_whatever_the_environment_says(
         "default_transaction_isolation = 'serializable'",
         "standard_conforming_strings = off",
         "quote_all_identifiers = on",
+        "row_security = off",
+        "gin_fuzzy_search_limit = 3",
+        "extra_float_digits = 0",
     ],
 )
 async def test_a_login_with_settings_that_the_platform_cannot_use_is_refused(
     new_database: NewDatabase, setting: str
 ) -> None:
-    """With the statement that changes it: otherwise reads, writes or the doctor's comparisons would fail."""
+    """With the statement that changes it: otherwise reads, writes or the doctor's comparisons would fail, or err."""
     url = new_database()
     with login(url) as (name, own), opened(url) as connection:
         connection.execute(f"GRANT {SCHEMA}_app TO {name}")

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -106,8 +107,8 @@ _FACTS = """
         extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds,
         EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
                 WHERE n.nspname = %(schema)s AND p.proname = 'own_collections') AS is_distributed,
-        current_setting('default_transaction_isolation') AS isolation,
-        current_setting('quote_all_identifiers')::boolean AS quotes_all
+        (SELECT jsonb_object_agg(needed.name, current_setting(needed.name))
+         FROM unnest(%(needed)s::text[]) AS needed (name)) AS settings
     FROM (VALUES (1)) AS one
     LEFT JOIN pg_extension extension ON extension.extname = 'vector'
     LEFT JOIN pg_namespace place ON place.oid = extension.extnamespace
@@ -129,15 +130,33 @@ class ServerFacts:
     """The login's statement timeout; 0: none."""
     is_distributed: bool = False
     """Whether the schema's tables lie on the nodes of a cluster."""
-    isolation: str = "read committed"
-    """The isolation level in which the login's transactions begin."""
-    quotes_all: bool = False
-    """Whether the server quotes every name that it prints, also those that need no quotes."""
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The login's values of the settings that have to have certain values."""
+
+
+class _NeededSetting(NamedTuple):
+    """A setting with which statements find or do what they should."""
+
+    name: str
+    good: tuple[str, ...]
+    """The values that it may have; the first one is advised."""
+    otherwise: str
+    """What would happen with any other value."""
+
+
+_NEEDED = (
+    _NeededSetting("default_transaction_isolation", ("read committed",), "simultaneous writes would fail"),
+    _NeededSetting("quote_all_identifiers", ("off",), "the names that the platform compares would be in quotes"),
+    _NeededSetting("row_security", ("on",), "no statement could read a tenant's rows"),
+    _NeededSetting("gin_fuzzy_search_limit", ("0",), "searches would leave out items at random"),
+    _NeededSetting("extra_float_digits", ("1", "2", "3"), "numbers would be rounded, and scores with them"),
+)
 
 
 async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
     """Read the facts about the server."""
-    cursor = await connection.execute(_FACTS, {"schema": names.schema, "app": names.app_role})
+    needed = [setting.name for setting in _NEEDED]
+    cursor = await connection.execute(_FACTS, {"schema": names.schema, "app": names.app_role, "needed": needed})
     row = await cursor.fetchone()
     return ServerFacts(*(row or ()))
 
@@ -185,16 +204,12 @@ def check_login(facts: ServerFacts, names: Names) -> None:
 
     Raises ``MissingPrivilegeError`` with the grant that is missing, and ``UnsupportedDatabaseError``.
     """
-    if facts.isolation != "read committed":
-        raise UnsupportedDatabaseError(
-            f"transactions of login {facts.login!r} begin as {facts.isolation}, and simultaneous writes would fail; "
-            + _setting(facts.login, "default_transaction_isolation", "read committed")
-        )
-    if facts.quotes_all:
-        raise UnsupportedDatabaseError(
-            f"login {facts.login!r} has quote_all_identifiers on, and gets the names that the platform compares in "
-            "quotes; " + _setting(facts.login, "quote_all_identifiers", "off")
-        )
+    for name, good, otherwise in _NEEDED:
+        if (value := facts.settings.get(name, good[0])) not in good:
+            raise UnsupportedDatabaseError(
+                f"login {facts.login!r} has {name} = {value!r}, and {otherwise}; "
+                + _setting(facts.login, name, good[0])
+            )
     if not facts.may_act:
         app, login = quote_identifier(names.app_role), quote_identifier(facts.login)
         raise MissingPrivilegeError(
