@@ -25,6 +25,7 @@ _SERVER = {
     "is_superuser": False,
     "may_define": True,
     "unsafe_roles": (),
+    "misowned": (),
     "textsearch": None,
     "is_textsearch_loaded": False,
     "is_standby": False,

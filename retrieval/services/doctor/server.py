@@ -115,6 +115,14 @@ def check_roles(server: ServerState) -> Iterator[Finding]:
         yield Severity.ERROR.finding("roles", found, mend, about=role)
 
 
+def check_owners(server: ServerState, names: Names) -> Iterator[Finding]:
+    """Check that the definer role owns what needs its rights: a dump restored without owners gives it to another."""
+    for part in server.misowned:
+        found = f"{part} does not belong to role {names.definer_role!r}: what needs it fails, or has another's rights"
+        mend = f"ALTER {part} OWNER TO {quote_identifier(names.definer_role)};"
+        yield Severity.ERROR.finding("privileges", found, mend, about=part)
+
+
 def check_replicas(replicas: Sequence[ReplicaState], longest: float) -> Iterator[Finding]:
     """Check that searches read from the replicas that are configured."""
     for replica in replicas:

@@ -99,6 +99,18 @@ async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settin
         await examine(own, "things")
 
 
+async def test_what_a_restore_without_owners_gave_to_another_role_is_an_error(url: str, platform: Platform) -> None:
+    """Of ``pg_restore --no-owner``: then no login finds a tenant, or functions have the rights of a superuser."""
+    await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])
+    with opened(url) as connection:
+        for part in ("FUNCTION retrieval.ensure_tenant", "TABLE retrieval.retrievals", "TABLE retrieval.embeddings_1"):
+            connection.execute(f"ALTER {part} OWNER TO {connection.info.user}".encode())
+            finding = finding_of(await platform.doctor(), "privileges")
+            assert (finding.severity, finding.about) == (Severity.ERROR, part)
+            connection.execute(finding.mend.encode())
+    assert (await platform.doctor()).is_sound
+
+
 BROKEN = """
     SET search_path = retrieval, public;
     UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'retrieval.items_pkey'::regclass;

@@ -57,6 +57,9 @@ class ServerState:
     """Whether it may switch to the definer role, as workers and indexing need."""
     unsafe_roles: Sequence[str]
     """Roles of the installation that may log in or bypass row-level security."""
+    misowned: Sequence[str]
+    """What belongs to another role than the definer, as ``ALTER`` names it: functions that run with their owner's
+    rights, and the tables that these make."""
     textsearch: str | None
     is_textsearch_loaded: bool
     is_standby: bool
@@ -82,6 +85,19 @@ _STATE = """
                   -- The nodes of a cluster log in at each other as the role that acts.
                   AND (r.rolsuper OR r.rolbypassrls OR r.rolcanlogin AND NOT %(is_distributed)s)
               ORDER BY 1) AS unsafe_roles,
+        ARRAY(SELECT format('%%s %%I.%%I', part.kind, %(schema)s::text, part.name)
+              FROM pg_namespace n
+              CROSS JOIN LATERAL (
+                  SELECT 'FUNCTION' AS kind, p.proname AS name, p.proowner AS owner FROM pg_proc p
+                  WHERE p.pronamespace = n.oid AND p.prosecdef
+                  UNION ALL
+                  SELECT 'TABLE', c.relname, c.relowner FROM pg_class c
+                  WHERE c.relnamespace = n.oid AND c.relkind IN ('r', 'p')
+                      AND c.relname ~ '^(retrievals(_default|_[0-9]{4,}_[0-9]{2})?|embeddings_[0-9]+)$'
+              ) AS part
+              WHERE n.nspname = %(schema)s
+                  AND part.owner <> (SELECT r.oid FROM pg_roles r WHERE r.rolname = %(definer)s)
+              ORDER BY 1) AS misowned,
         (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'pg_textsearch') AS textsearch,
         current_setting('pg_textsearch.library_version', true) IS NOT NULL AS is_textsearch_loaded,
         pg_is_in_recovery() AS is_standby,
