@@ -30,6 +30,7 @@ _SERVER = {
     "is_textsearch_loaded": False,
     "is_standby": False,
     "is_collation_changed": False,
+    "words": ("b", "äi"),
     "connections": 5,
     "max_connections": 97,
     "database_bytes": 50 << 20,

@@ -6,9 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retrieval.adapters.store.installation.checks import SchemaStatus, ServerFacts, check_extension, pgvector_defect
+from retrieval.adapters.store.installation.checks import (
+    CREATE_DATABASE,
+    SchemaStatus,
+    ServerFacts,
+    check_extension,
+    pgvector_defect,
+)
 from retrieval.adapters.store.installation.checks import check_login as check_start
-from retrieval.adapters.store.installation.examination import ServerState, SettingValues
+from retrieval.adapters.store.installation.examination import SAMPLE, SAMPLE_WORDS, ServerState, SettingValues
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.domain.diagnosis import Finding, Severity
@@ -23,7 +29,7 @@ def finding_of(error: RetrievalError, check: str = "platform") -> Finding:
 
 
 def check_server(facts: ServerFacts, server: ServerState) -> Iterator[Finding]:
-    """Check that the server can be written to, and sorts text as its indexes do."""
+    """Check that the server can be written to, sorts text as its indexes do, and recognises words."""
     if server.is_standby:
         found = "the server is a standby, on which nothing can be stored or recorded"
         mend = "name the primary in RETRIEVAL_DATABASE_URL, for example with ?target_session_attrs=read-write"
@@ -31,6 +37,17 @@ def check_server(facts: ServerFacts, server: ServerState) -> Iterator[Finding]:
     if server.is_collation_changed:
         found = "the operating system sorts text in another order than before: indexes on text may be wrong"
         mend = f"REINDEX DATABASE; ALTER DATABASE {quote_identifier(facts.database)} REFRESH COLLATION VERSION;"
+        yield Severity.WARNING.finding("postgresql", found, mend)
+    if tuple(server.words) != SAMPLE_WORDS:
+        read, right = (" and ".join(map(repr, words)) for words in (server.words, SAMPLE_WORDS))
+        found = (
+            f"the locale of database {facts.database!r} makes of {SAMPLE!r} {read}, not {right}: searches by words "
+            "miss words with such letters"
+        )
+        mend = (
+            f"restore a backup (retrieval backup, retrieval restore) into a database made by: {CREATE_DATABASE} "
+            "then run, for each collection: retrieval reindex COLLECTION"
+        )
         yield Severity.WARNING.finding("postgresql", found, mend)
 
 

@@ -22,6 +22,7 @@ from retrieval.adapters.store.installation import checks
 from retrieval.adapters.store.installation.access import add_analyst
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
+from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
 from retrieval.services.doctor.diagnose import diagnose_closed, examine
 from tests.conftest import NewDatabase
@@ -277,3 +278,23 @@ async def test_a_database_of_another_encoding_is_refused(server_url: str) -> Non
                     await platform.collections()
         finally:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def test_a_locale_in_which_words_are_not_recognised_is_reported(server_url: str, settings: Settings) -> None:
+    """A search for "ärger" would not find "Ärger", nor one for "connection" the text "connection—lost"."""
+    name = f"locale_{uuid.uuid4().hex[:12]}"
+    with opened(server_url) as connection:
+        connection.execute(
+            f"CREATE DATABASE {name} ENCODING 'UTF8' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0".encode()
+        )
+        try:
+            url = database_url(server_url, name)
+            upgrade(url, SCHEMA)
+            diagnosis = await examine(settings.changed(database_url=SecretStr(url)))
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    (finding,) = [each for each in diagnosis.findings if each.check == "postgresql"]
+    assert (finding.severity, finding.found.partition(":")[0]) == (
+        Severity.WARNING,
+        f"the locale of database {name!r} makes of 'ÄI—B' 'Äi—b', not 'b' and 'äi'",
+    )

@@ -89,6 +89,9 @@ def status_of(schema: str, stored: str | None) -> SchemaStatus:
 
 _log = logging.getLogger(__name__)
 
+CREATE_DATABASE = "CREATE DATABASE retrieval ENCODING 'UTF8' LOCALE 'C.UTF-8' TEMPLATE template0;"
+"""Makes a database that holds every text and recognises words; a server without an encoding has the locale C too."""
+
 OLDEST_POSTGRESQL = 16
 OLDEST_PGVECTOR = "0.8.0"
 SOUND_PGVECTOR = "0.8.6"
@@ -176,8 +179,8 @@ def check_session(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[
     encoding, style = info.parameter_status("server_encoding"), info.parameter_status("DateStyle")
     if encoding not in {None, "UTF8"}:
         raise UnsupportedDatabaseError(
-            f"database {info.dbname!r} has the encoding {encoding}, and cannot hold every text; make one "
-            "such as: CREATE DATABASE retrieval ENCODING 'UTF8' TEMPLATE template0;"
+            f"database {info.dbname!r} has the encoding {encoding}, and cannot hold every text; make one such as: "
+            + CREATE_DATABASE
         )
     if style is not None and not style.startswith("ISO"):
         raise UnsupportedDatabaseError(

@@ -65,6 +65,8 @@ class ServerState:
     is_standby: bool
     is_collation_changed: bool
     """Whether the operating system sorts text differently from when the database was made."""
+    words: Sequence[str]
+    """The words that the database's locale makes of ``SAMPLE``."""
     connections: int
     """The connections to all databases of the server."""
     max_connections: int
@@ -74,6 +76,12 @@ class ServerState:
     """The names of the schema's functions."""
     now: datetime
 
+
+SAMPLE, SAMPLE_WORDS = "ÄI—B", ("b", "äi")
+"""A text, and the words that the text search of a suitable locale makes of it.
+
+In the locale C, capitals beyond ASCII stay capitals, and a dash is a letter; in Turkish, ``I`` becomes another letter.
+"""
 
 _STATE = """
     SELECT
@@ -104,6 +112,7 @@ _STATE = """
         (SELECT d.datcollversion IS NOT NULL
              AND d.datcollversion IS DISTINCT FROM pg_database_collation_actual_version(d.oid)
          FROM pg_database d WHERE d.datname = current_database()) AS is_collation_changed,
+        tsvector_to_array(to_tsvector('pg_catalog.simple', %(sample)s)) AS words,
         (SELECT sum(s.numbackends)::int FROM pg_stat_database s) AS connections,
         current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
             - current_setting('reserved_connections')::int AS max_connections,
@@ -342,7 +351,7 @@ async def read_installation(
     """
     facts, asked_at = await server_facts(connection, names), clock()
     roles = {"app": names.app_role, "definer": names.definer_role, "analyst": names.analyst_role}
-    values = {"schema": names.schema, "is_distributed": facts.is_distributed, **roles}
+    values = {"schema": names.schema, "is_distributed": facts.is_distributed, "sample": SAMPLE, **roles}
     (server,) = await _rows(connection, ServerState, _STATE, values)
     read_at = clock()
     status: SchemaStatus | None = status_of(names.schema, None)
