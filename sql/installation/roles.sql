@@ -40,6 +40,13 @@ BEGIN
             EXECUTE format('GRANT %I TO CURRENT_USER WITH INHERIT TRUE, SET TRUE', wanted);
         END IF;
         IF NOT has_schema_privilege(wanted, place, 'USAGE') THEN
+            -- Otherwise the grant may be a mere warning.
+            IF NOT has_schema_privilege(place, 'USAGE WITH GRANT OPTION') THEN
+                RAISE insufficient_privilege USING MESSAGE = format(
+                    'role %I may not use schema %I, where pgvector is, and %I may not let it: have a superuser run: '
+                    'GRANT USAGE ON SCHEMA %I TO %I WITH GRANT OPTION',
+                    wanted, place, current_user, place, current_user);
+            END IF;
             EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', place, wanted);
         END IF;
     END LOOP;

@@ -99,6 +99,25 @@ async def test_a_login_that_may_not_install_pgvector_gets_the_statement_for_a_su
             upgrade(url, schema)
 
 
+async def test_a_login_that_may_not_open_the_schema_of_pgvector_is_given_the_grant(
+    database: str, schema: str, settings: Settings
+) -> None:
+    """Where ``public`` is closed to others: the grant to the roles would be a mere warning, and no search would run."""
+    with login(database, "CREATEROLE") as (name, url):
+        with opened(database) as connection:
+            here = sql.Identifier(sa.make_url(database).database or "")
+            connection.execute("CREATE EXTENSION vector")
+            connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+            connection.execute(f"GRANT USAGE ON SCHEMA public TO {name}".encode())
+            connection.execute(sql.SQL("GRANT CREATE ON DATABASE {} TO {}").format(here, sql.Identifier(name)))
+        with pytest.raises(MissingPrivilegeError, match="where pgvector is") as raised:
+            upgrade(url, schema)
+        with opened(database) as connection:
+            connection.execute(str(raised.value).partition("run: ")[2].partition(";")[0].encode())
+        upgrade(url, schema)
+        await use(url, settings.changed(database_schema=schema))
+
+
 async def test_a_pgvector_that_is_too_old_is_named_before_anything_is_made(
     database: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
