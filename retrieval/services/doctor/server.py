@@ -112,7 +112,7 @@ def check_login(
             "login",
             f"login {facts.login!r} may neither build indexes nor run a worker, without {names.definer_role!r}",
             f"for a worker's login, run: GRANT {quote_identifier(names.definer_role)} TO "
-            f"{quote_identifier(facts.login)};",
+            f"{quote_identifier(facts.login)} WITH INHERIT TRUE;",
         )
     if is_pooled and server.may_define and facts.statement_seconds:
         yield Severity.ADVICE.finding(

@@ -217,7 +217,7 @@ def check_login(facts: ServerFacts, names: Names) -> None:
         app, login = quote_identifier(names.app_role), quote_identifier(facts.login)
         raise MissingPrivilegeError(
             f"login {facts.login!r} may not act as role {names.app_role!r}; "
-            f"have the schema's owner run: GRANT {app} TO {login};"
+            f"have the schema's owner run: GRANT {app} TO {login} WITH SET TRUE;"
         )
 
 

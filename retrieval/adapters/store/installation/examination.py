@@ -54,7 +54,7 @@ class ServerState:
     is_superuser: bool
     """Whether the login is a superuser or bypasses row-level security."""
     may_define: bool
-    """Whether it may switch to the definer role, as workers and indexing need."""
+    """Whether it has the rights of the definer role, as workers and indexing need."""
     unsafe_roles: Sequence[str]
     """Roles of the installation that may log in or bypass row-level security."""
     misowned: Sequence[str]
@@ -87,7 +87,8 @@ _STATE = """
     SELECT
         current_setting('server_version') AS version,
         (SELECT r.rolsuper OR r.rolbypassrls FROM pg_roles r WHERE r.rolname = session_user) AS is_superuser,
-        coalesce((SELECT pg_has_role(r.oid, 'SET') FROM pg_roles r WHERE r.rolname = %(definer)s), false) AS may_define,
+        coalesce((SELECT pg_has_role(r.oid, 'USAGE') FROM pg_roles r WHERE r.rolname = %(definer)s), false)
+            AS may_define,
         ARRAY(SELECT r.rolname::text FROM pg_roles r
               WHERE r.rolname IN (%(app)s, %(definer)s, %(analyst)s)
                   -- The nodes of a cluster log in at each other as the role that acts.

@@ -29,7 +29,9 @@ async def check_worker(database: Database) -> None:
     async with database.maintenance() as connection:
         row = await (await connection.execute(_DENIED, (database.names.jobs_schema,))).fetchone()
     if row is not None:
-        grant = f"GRANT {quote_identifier(database.names.definer_role)} TO {quote_identifier(row[0])}"
+        # A login that inherits no rights may have been granted the role already.
+        role, login = map(quote_identifier, (database.names.definer_role, row[0]))
+        grant = f"GRANT {role} TO {login} WITH INHERIT TRUE;"
         raise MissingPrivilegeError(
             f"login {row[0]!r} may not run the queue's jobs; let the owner run: {grant} (see docs/how-to/jobs.md)"
         )

@@ -67,9 +67,9 @@ def test_a_table_that_the_server_looks_after_is_left_alone(changes: dict[str, An
 @pytest.mark.parametrize(
     ("changes", "severity", "mend"),
     [
-        ({"may_act": False}, Severity.ERROR, 'GRANT "retrieval_app" TO "shop";'),
+        ({"may_act": False}, Severity.ERROR, 'GRANT "retrieval_app" TO "shop" WITH SET TRUE;'),
         ({"is_superuser": True}, Severity.WARNING, "CREATE ROLE shop LOGIN"),
-        ({"may_define": False}, Severity.ADVICE, 'GRANT "retrieval_definer" TO "shop";'),
+        ({"may_define": False}, Severity.ADVICE, 'GRANT "retrieval_definer" TO "shop" WITH INHERIT TRUE;'),
     ],
 )
 def test_a_login_with_too_few_or_too_many_rights_is_reported(

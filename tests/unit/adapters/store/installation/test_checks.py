@@ -63,7 +63,7 @@ def test_a_database_without_pgvector_is_refused_once_it_is_set_up() -> None:
 
 def test_a_missing_membership_is_reported_with_its_grant() -> None:
     """The names in the statement are quoted."""
-    with pytest.raises(MissingPrivilegeError, match='GRANT "mine_app" TO "o""dd";'):
+    with pytest.raises(MissingPrivilegeError, match='GRANT "mine_app" TO "o""dd" WITH SET TRUE;'):
         check_login(replace(SOUND, may_act=False, login='o"dd'), NAMES)
 
 
