@@ -23,7 +23,12 @@ from retrieval.adapters.store.installation.access import add_analyst
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.diagnosis import Severity
-from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
+from retrieval.domain.errors import (
+    DatabaseError,
+    DatabaseUnreachableError,
+    MissingPrivilegeError,
+    UnsupportedDatabaseError,
+)
 from retrieval.services.doctor.diagnose import diagnose_closed, examine
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
@@ -96,6 +101,22 @@ async def test_a_login_that_may_not_install_pgvector_gets_the_statement_for_a_su
             pytest.skip("pgvector is a trusted extension on this server")
         with pytest.raises(MissingPrivilegeError, match="have a superuser run: CREATE EXTENSION vector;"):
             upgrade(url, schema)
+
+
+async def test_pgvector_that_cannot_be_installed_has_the_advice_of_its_reason(
+    database: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read-only login and a search path of missing schemas are not mended by a package on the server."""
+    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
+    with pytest.raises(DatabaseError, match="SET default_transaction_read_only = off;"):
+        upgrade(database, schema)
+    monkeypatch.setenv("PGOPTIONS", "-c search_path=nowhere")
+    with pytest.raises(UnsupportedDatabaseError, match="no schema has been selected") as raised:
+        upgrade(database, schema)
+    with opened(database) as connection:
+        connection.execute(str(raised.value).partition("run: ")[2].encode())
+    upgrade(database, schema)
+    assert status(database, schema).is_current
 
 
 async def test_a_login_that_may_not_open_the_schema_of_pgvector_is_given_the_grant(

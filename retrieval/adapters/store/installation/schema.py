@@ -153,8 +153,14 @@ def _make_extension(connection: sa.Connection) -> None:
                     "pgvector is not installed in this database and this role may not install it; "
                     f"have a superuser run: CREATE EXTENSION vector; ({reason})"
                 ) from error
+            if isinstance(error.orig, psycopg.errors.ReadOnlySqlTransaction):
+                raise  # it has its own advice
+            is_missing = isinstance(error.orig, (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile))
+            advice = (
+                "install its package on the server" if is_missing else "run: CREATE EXTENSION vector SCHEMA public;"
+            )
             raise UnsupportedDatabaseError(
-                f"pgvector cannot be installed in this database ({reason}); install its package on the server"
+                f"pgvector cannot be installed in this database ({reason}); {advice}"
             ) from error
         installed = connection.execute(version).scalar_one()
     checks.check_pgvector(installed)
