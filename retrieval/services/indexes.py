@@ -524,8 +524,9 @@ async def _run_build(connection: Connection, schema: str, name: str, statement: 
     await store.drop_failed_builds(connection, schema, name)
     try:
         await connection.execute(statement.encode())
-    except psycopg.errors.DiskFull:
-        _log.warning("too little shared memory for a parallel build; building with one process")
+    except psycopg.errors.DiskFull as error:
+        # Where it is the disk that is full, the second build says so.
+        _log.warning("%s; building with one process, which needs no shared memory", str(error).partition("\n")[0])
         await store.drop_failed_builds(connection, schema, name)
         await connection.execute("SET max_parallel_maintenance_workers = 0")
         await connection.execute(statement.encode())

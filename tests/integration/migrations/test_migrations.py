@@ -119,6 +119,12 @@ def test_going_down_and_up_again_gives_the_same_schema(database: str, schema: st
     assert dumped(database, schema) == first
 
 
+def test_going_down_does_nothing_where_nothing_was_set_up(database: str, schema: str) -> None:
+    """There is neither pgvector nor a schema, of which the migrations would read."""
+    downgrade(database, schema, "base")
+    assert status(database, schema).current is None
+
+
 async def test_going_down_removes_embedding_spaces_and_items(database: str, schema: str, settings: Settings) -> None:
     """Rows stored since are removed too, and the schema can be set up again."""
     upgrade(database, schema)

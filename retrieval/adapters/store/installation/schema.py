@@ -53,9 +53,13 @@ def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: floa
 
 
 def downgrade(url: str, schema: str, revision: str = "-1") -> None:
-    """Downgrade the schema to a revision; ``base`` removes every table with its rows."""
+    """Downgrade the schema to a revision; ``base`` removes every table with its rows.
+
+    Does nothing if the schema is not set up.
+    """
     with _connection(url) as connection, _only_one(url, schema, UPGRADE_WAIT_SECONDS):
-        _refuse_if_ahead(connection, schema)
+        if _refuse_if_ahead(connection, schema).current is None:
+            return
         with _revision_errors(revision):
             command.downgrade(_config(connection, schema), revision)
 
