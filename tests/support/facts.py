@@ -26,6 +26,7 @@ _SERVER = {
     "may_define": True,
     "unsafe_roles": (),
     "misowned": (),
+    "open_schemas": (),
     "textsearch": None,
     "is_textsearch_loaded": False,
     "is_standby": False,

@@ -57,7 +57,8 @@ def server_findings(installation: Installation, settings: Settings, *, is_pooled
     fine = "those of the installation can neither log in nor bypass row-level security"
     if facts.is_distributed:
         fine = "those of the installation cannot bypass row-level security; nodes log in to each other as these roles"
-    yield from or_fine([*of_server.check_roles(server), *of_server.check_owners(server, names)], "roles", fine)
+    unsafe = [*of_server.check_roles(server), *of_server.check_schemas(server, names)]
+    yield from or_fine([*unsafe, *of_server.check_owners(server, names)], "roles", fine)
     found = of_server.check_settings(installation.settings, server.database_bytes)
     yield from or_fine(found, "settings", "they suit searches by vectors and words")
     found = of_server.check_clock(server, installation.asked_at, installation.read_at)

@@ -132,6 +132,20 @@ def check_roles(server: ServerState) -> Iterator[Finding]:
         yield Severity.ERROR.finding("roles", found, mend, about=role)
 
 
+def check_schemas(server: ServerState, names: Names) -> Iterator[Finding]:
+    """Check that no login can make functions that the platform's own functions would call in place of PostgreSQL's.
+
+    A function whose parameters fit a call better is chosen, whatever schema comes first on the search path.
+    """
+    for schema in server.open_schemas:
+        found = (
+            f"every login may make functions in schema {schema!r}, and so have code run with the rights of role "
+            f"{names.definer_role!r}: tenants are not kept apart"
+        )
+        mend = f"REVOKE CREATE ON SCHEMA {quote_identifier(schema)} FROM PUBLIC;"
+        yield Severity.ERROR.finding("privileges", found, mend, about=schema)
+
+
 def check_owners(server: ServerState, names: Names) -> Iterator[Finding]:
     """Check that the definer role owns what needs its rights: a dump restored without owners gives it to another."""
     for part in server.misowned:

@@ -99,6 +99,33 @@ async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settin
         await examine(own, "things")
 
 
+async def test_a_schema_in_which_every_login_makes_functions_is_an_error(url: str, platform: Platform) -> None:
+    """As in upgraded databases of PostgreSQL 14: a function whose parameters fit better runs as the definer role."""
+    await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])
+    with opened(url) as connection:
+        connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+        finding = finding_of(await platform.doctor(), "privileges")
+        assert (finding.severity, finding.about) == (Severity.ERROR, "public")
+        with login(url) as (_, stranger), opened(stranger) as other:
+            other.execute(
+                "CREATE FUNCTION public.format(wanted text, first text, second text) RETURNS text LANGUAGE plpgsql "
+                "AS $$ BEGIN RAISE EXCEPTION 'as %', current_user; END $$"
+            )
+            connection.execute(
+                "SELECT set_config('role', 'retrieval_app', false), set_config('retrieval.tenant', %s, false)",
+                (str(platform.tenant_id),),
+            )
+            search = (
+                "SELECT FROM retrieval.collections c, retrieval.embeddings_1 e, "
+                "LATERAL retrieval.nearest_with_clauses(c.collection_id, 1, e.vector, '{}', 5, 5)"
+            )
+            with pytest.raises(psycopg.errors.RaiseException, match="as retrieval_definer"):
+                connection.execute(search)
+        connection.execute("RESET role")
+        connection.execute(finding.mend.encode())
+    assert (await platform.doctor()).is_sound
+
+
 async def test_what_a_restore_without_owners_gave_to_another_role_is_an_error(url: str, platform: Platform) -> None:
     """Of ``pg_restore --no-owner``: then no login finds a tenant, or functions have the rights of a superuser."""
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])

@@ -57,6 +57,8 @@ class ServerState:
     """Whether it has the rights of the definer role, as workers and indexing need."""
     unsafe_roles: Sequence[str]
     """Roles of the installation that may log in or bypass row-level security."""
+    open_schemas: Sequence[str]
+    """Schemas of the search path in which every login may make functions."""
     misowned: Sequence[str]
     """What belongs to another role than the definer, as ``ALTER`` names it: functions that run with their owner's
     rights, and the tables that these make."""
@@ -94,6 +96,11 @@ _STATE = """
                   -- The nodes of a cluster log in at each other as the role that acts.
                   AND (r.rolsuper OR r.rolbypassrls OR r.rolcanlogin AND NOT %(is_distributed)s)
               ORDER BY 1) AS unsafe_roles,
+        ARRAY(SELECT n.nspname::text FROM pg_namespace n
+              WHERE (n.nspname = %(schema)s
+                  OR n.oid = (SELECT e.extnamespace FROM pg_extension e WHERE e.extname = 'vector'))
+                  AND has_schema_privilege('public', n.oid, 'CREATE')
+              ORDER BY 1) AS open_schemas,
         ARRAY(SELECT format('%%s %%I.%%I', part.kind, %(schema)s::text, part.name)
               FROM pg_namespace n
               CROSS JOIN LATERAL (
