@@ -274,6 +274,7 @@ class Unanswerable(StrEnum):
 
     COMPOSED = "an application composed it"
     NO_HITS = "it showed no hit"
+    CONTINUED = "it was a further page, whose hits depend on the pages before it"
     NO_POOL = "no candidates were recorded with it"
     GROUPED = "it showed the best of each group"
     LEAST = "it showed no hit below a least score or relevance"
@@ -310,6 +311,8 @@ def target_slate(
         return Unanswerable.COMPOSED
     if not pool.shown:
         return Unanswerable.NO_HITS
+    if pool.is_continued:
+        return Unanswerable.CONTINUED
     if target.version is not None and target.version == pool.profile_version:
         # Some of the hits that were drawn with these probabilities were not shown.
         return Unanswerable.LEAST if pool.has_least and pool.propensity else _recorded_signals(pool)

@@ -12,6 +12,7 @@ COMMENT ON COLUMN analytics_queries.query IS
     'The searched words, without the marks of phrases and prefixes, and without excluded words.';
 COMMENT ON COLUMN analytics_queries.condition IS 'The filter; {}: none.';
 COMMENT ON COLUMN analytics_queries.actor IS 'The actor who asked, or a pseudonym.';
+COMMENT ON COLUMN analytics_queries.hits IS 'Those of a further page include the hits of the pages before it.';
 COMMENT ON COLUMN analytics_queries.top_score IS
     'The score of the first hit; comparable within one profile and model version only.';
 COMMENT ON COLUMN analytics_queries.score_spread IS 'The first score minus the fifth, or minus the last of fewer.';

@@ -79,7 +79,8 @@ CREATE TYPE sent_retrieval AS (
     propensities double precision[], rank_propensities double precision[], pulls double precision[], shown_signals jsonb
 );
 
--- The hits that searches showed, one a row. Its signals lack weights and values that follow from the profile, and the
+-- The hits that searches showed, one a row; a record of a further page also holds the hits of the pages before it, which
+-- their own records show as they were drawn, so that they are left out here. Its signals lack weights and values that follow from the profile, and the
 -- weights of a stack other than those of the legs.
 CREATE VIEW impressions WITH (security_invoker = true) AS
 SELECT
@@ -111,7 +112,8 @@ SELECT
 FROM retrievals AS r
 CROSS JOIN LATERAL unnest(
     r.shown_items, r.shown_scores, r.shown_slots, r.propensities, r.rank_propensities, r.pulls
-) WITH ORDINALITY AS shown (item_id, score, slot, propensity, rank_propensity, pulls, rank);
+) WITH ORDINALITY AS shown (item_id, score, slot, propensity, rank_propensity, pulls, rank)
+WHERE shown.rank > coalesce((r.request ->> 'continued')::bigint, 0);
 
 -- The numbers of searches that were not recorded, by day and reason.
 CREATE TABLE recording_losses (

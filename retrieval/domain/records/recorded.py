@@ -33,6 +33,8 @@ class RecordedPool:
     """0: the call's own."""
     is_grouped: bool
     """True if only the best of each group was shown."""
+    is_continued: bool = False
+    """True if it was a further page of a search."""
     has_least: bool = False
     """True if no hit below a least score or relevance of the request was shown."""
     origin: str = ""
@@ -289,14 +291,15 @@ class RecordedRetrieval(Serializable):
     candidates: int
     """The number of candidates on record, for replay and comparisons."""
     impressions: Sequence[Impression]
-    """The items that were shown, by rank."""
+    """The items that were shown, by rank; those of a further page without the pages before it."""
 
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
     """The record as callers see it; ``collection`` is the name of its collection."""
     names = {column.name for column in fields(RecordedRetrieval)} & {column.name for column in fields(RecordedSearch)}
+    common = {name: getattr(recorded, name) for name in names}
     return RecordedRetrieval(
-        **{name: getattr(recorded, name) for name in names},
+        **common | {"impressions": recorded.impressions[recorded.request["continued"] :]},
         collection=collection,
         origin=recorded.origin,
         is_by_vector=recorded.vector is not None,
@@ -328,3 +331,4 @@ class RecordedAnswer:
     """The origin that ``Collection.record_answer`` was given; empty: a search."""
     query: str
     hits: tuple[RecordedHit, ...]
+    """By rank; those of a further page without the pages before it."""

@@ -251,23 +251,29 @@ async def test_explored_hits_are_marked_in_the_replay(platform: Platform) -> Non
 
 
 async def test_a_further_page_keeps_what_the_first_explored(platform: Platform) -> None:
-    """It explores nothing, records the hits of both pages, those of the first by score, and is replayed."""
-    collection, explored = await _fill(platform), list[Slot]()
+    """It explores nothing, is an impression of its own hits alone, and is replayed."""
+    collection, explored, talk = await _fill(platform), list[Slot](), Context(session="talk")
     profile = replace(SUM, exploration=Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, floor=1.0))
     for _ in range(5):
-        first = await collection.search("common", profile=profile, limit=4, after="")
-        second = await collection.search("common", profile=profile, limit=4, after=first.next)
+        first = await collection.search("common", profile=profile, limit=4, after="", context=talk)
+        second = await collection.search("common", profile=profile, limit=4, after=first.next, context=talk)
         explored += [hit.slot for hit in first if hit.slot is not Slot.EXPLOIT]
         assert {hit.slot for hit in second} == {Slot.EXPLOIT}
         assert second.retrieval_id is not None
         await platform.recorded()
         recorded = await platform.retrieval(second.retrieval_id)
-        assert [hit.item_id for hit in recorded.impressions] == [
-            hit.item_id for hit in [*sorted(first, key=lambda hit: (-hit.score, hit.item_id)), *second]
-        ]
-        assert [hit.rank for hit in second] == [hit.rank for hit in recorded.impressions[4:]] == [5, 6, 7, 8]
+        shown = [(hit.item_id, hit.rank) for hit in recorded.impressions]
+        assert shown == [(hit.item_id, hit.rank) for hit in second]
+        assert [rank for _, rank in shown] == [5, 6, 7, 8]
         assert (await platform.replay(second.retrieval_id)).why_not == ()
     assert explored
+    answers = await collection.answers_of("talk")
+    assert [hit.rank for answer in answers[:2] for hit in answer.hits] == [5, 6, 7, 8, 1, 2, 3, 4]
+    # Each hit was shown once, on its page, with the probability of its draw there.
+    positions = await platform.analytics("positions")
+    assert [(row["rank"], row["shown"]) for row in positions] == [(rank, 5) for rank in range(1, 9)]
+    [whole, _] = await platform.analytics("exploration")
+    assert (whole["shown"], whole["explored"]) == (40, len(explored))
 
 
 async def test_a_further_page_counts_only_the_hits_that_the_first_showed(platform: Platform) -> None:

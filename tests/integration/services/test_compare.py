@@ -124,12 +124,13 @@ async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platf
 
 
 async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platform) -> None:
-    """Grouped, without candidates, without hits, and without the leg; neither profile is judged by them."""
+    """Grouped, without candidates, hits or the leg, and further pages; neither profile is judged by them."""
     hits = [Impression("a", 0.5, (Feedback(1.0),))]
     odd = [
         Recorded(retrieved_at=SINCE, shown=hits, legs=LEGS, request={"limit": 2, "group_by": "kind"}),
         Recorded(retrieved_at=SINCE, shown=hits),
         Recorded(retrieved_at=SINCE, shown=[], legs=LEGS),
+        Recorded(retrieved_at=SINCE, shown=hits, legs=LEGS, request={"limit": 2, "continued": 1}),
         Recorded(retrieved_at=SINCE, shown=hits, legs={"dense": LEGS["dense"]}),
     ]
     comparison = await compare_since(platform, await prepare(platform, [*odd, *explored(3)]))
@@ -138,6 +139,7 @@ async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platfo
         "it showed the best of each group": 1,
         "no candidates were recorded with it": 1,
         "it showed no hit": 1,
+        "it was a further page, whose hits depend on the pages before it": 1,
         "a leg of the profile did not run": 1,
     }
 

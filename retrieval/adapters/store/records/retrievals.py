@@ -56,7 +56,8 @@ async def retrievals_page(
 
 _READ = Compiled("""
     SELECT r.retrieval_id, r.retrieved_at, coalesce(r.request ->> 'origin', ''), r.query, r.shown_items,
-        r.shown_scores, r.shown_slots, r.propensities, r.rank_propensities
+        r.shown_scores, r.shown_slots, r.propensities, r.rank_propensities,
+        coalesce((r.request ->> 'continued')::integer, 0)
     FROM retrievals AS r
     WHERE r.collection_id = %(collection_id)s AND r.session = %(session)s AND r.session <> ''
         AND (%(origin)s::text IS NULL OR coalesce(r.request ->> 'origin', '') = %(origin)s)
@@ -70,7 +71,7 @@ async def answers_of(at: CollectionPlace, session: str, *, origin: str | None, l
 
 
 def _answer(row: Row) -> RecordedAnswer:
-    retrieval_id, retrieved_at, origin, query, items, scores, slots, propensities, rank_propensities = row
+    retrieval_id, retrieved_at, origin, query, items, scores, slots, propensities, rank_propensities, continued = row
     shown_with = propensities or repeat(1.0)
     columns = zip(
         items, scores, slots or repeat(Slot.EXPLOIT), shown_with, rank_propensities or shown_with, strict=False
@@ -78,6 +79,7 @@ def _answer(row: Row) -> RecordedAnswer:
     hits = tuple(
         RecordedHit(item_id=item_id, rank=rank, score=score, slot=Slot(slot), propensity=shown, rank_propensity=at_rank)
         for rank, (item_id, score, slot, shown, at_rank) in enumerate(columns, 1)
+        if rank > continued
     )
     return RecordedAnswer(retrieval_id=retrieval_id, retrieved_at=retrieved_at, origin=origin, query=query, hits=hits)
 
@@ -117,6 +119,7 @@ _POOLS: LiteralString = f"""
            r.model_version, coalesce(r.request->'profile', p.definition),
            coalesce(r.request->>'origin', ''), coalesce(r.request->>'reranker', ''),
            coalesce(r.request->>'min_score', r.request->>'min_relevance') IS NOT NULL,
+           r.request->>'continued' IS NOT NULL,
            {POOL_COLUMNS}
     FROM retrievals r
     LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
@@ -144,11 +147,11 @@ async def read_pools(
 
 def _pool(row: Row) -> RecordedPool:
     retrieval_id, _, limit, version, is_grouped, seed, shown, propensities, rewards = row[:9]
-    model_version, definition, origin, reranker, has_least = row[9:14]
-    items, signals = signals_from(row[14:], None)
+    model_version, definition, origin, reranker, has_least, is_continued = row[9:15]
+    items, signals = signals_from(row[15:], None)
     return RecordedPool(
-        retrieval_id=retrieval_id, limit=limit, profile_version=version, is_grouped=is_grouped, has_least=has_least,
-        origin=origin, seed=seed, reranker=reranker, item_ids=items, model_version=model_version,
-        profile=None if definition is None else Profile.from_dict(definition), **columns_of(signals),
-        shown=dict(zip(shown, propensities or repeat(1.0), strict=False)), rewards=rewards,
+        retrieval_id=retrieval_id, limit=limit, profile_version=version, is_grouped=is_grouped,
+        is_continued=is_continued, has_least=has_least, origin=origin, seed=seed, reranker=reranker, item_ids=items,
+        model_version=model_version, profile=None if definition is None else Profile.from_dict(definition),
+        **columns_of(signals), shown=dict(zip(shown, propensities or repeat(1.0), strict=False)), rewards=rewards,
     )  # fmt: skip
