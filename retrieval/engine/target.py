@@ -285,6 +285,7 @@ class Unanswerable(StrEnum):
     UNSCORED = "candidates have no score in each leg: the profile that answered did not sum scores"
     RERANKED = "some candidates have no score of the reranker that it asks for"
     NO_LEG = "a leg of the profile did not run"
+    EMPTY = "a profile would show no hit"
     LEARNED = "the recorded predictions are not those of this combination"
     NO_ELIGIBLE = "the items that the profile would explore were not recorded"
 
@@ -302,7 +303,7 @@ class NamedProfile:
 def target_slate(
     pool: RecordedPool, target: NamedProfile, model: LearnedModel | None = None
 ) -> Mapping[str, float] | Unanswerable:
-    """The probability of being shown by item id, without items whose probability is 0.
+    """The probability of being shown by item id, of one item at least, without items whose probability is 0.
 
     If this version answered the search, the probabilities are the recorded ones. Otherwise the candidates are ranked
     again. ``model``: the model that the search used; None: none, or it no longer exists.
@@ -322,7 +323,9 @@ def target_slate(
     if candidates is None:
         return Unanswerable.NO_LEG
     rescored = with_learned(candidates, pool, target.profile.learned, model)
-    return Unanswerable.LEARNED if rescored is None else _slate(in_order(rescored), pool, target.profile)
+    if rescored is None:
+        return Unanswerable.LEARNED
+    return _slate(in_order(rescored), pool, target.profile) or Unanswerable.EMPTY
 
 
 def _obstacle(pool: RecordedPool, profile: Profile) -> Unanswerable | None:

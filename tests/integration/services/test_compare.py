@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -68,10 +70,14 @@ async def prepare(platform: Platform, searches: Sequence[Recorded]) -> StoredCol
 
 
 async def compare_since(
-    platform: Platform, stored: StoredCollection, first: NamedProfile = BEST, second: NamedProfile = WORST
+    platform: Platform,
+    stored: StoredCollection,
+    first: NamedProfile = BEST,
+    second: NamedProfile = WORST,
+    since: datetime = SINCE,
 ) -> ProfileComparison:
-    """The comparison since all began."""
-    return await compare_profiles(platform.database, platform.tenant_id, stored, first, second, since=SINCE)
+    """The comparison since a time, by default since all began."""
+    return await compare_profiles(platform.database, platform.tenant_id, stored, first, second, since=since)
 
 
 async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Platform) -> None:
@@ -142,6 +148,23 @@ async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platfo
         "it was a further page, whose hits depend on the pages before it": 1,
         "a leg of the profile did not run": 1,
     }
+
+
+async def test_both_profiles_are_judged_by_the_same_searches(platform: Platform) -> None:
+    """A search where one of them shows nothing counts for neither: its rewards are in no value and in no interval."""
+    nothing = {"dense": LEGS["dense"], "lexical": dict[str, float]()}
+    before = [
+        replace(search, legs=nothing, retrieval_id=uuid4(), retrieved_at=search.retrieved_at - timedelta(days=1))
+        for search in explored(40)
+    ]
+    stored = await prepare(platform, [*before, *explored(80)])
+    alone = await compare_since(platform, stored)
+    comparison = await compare_since(platform, stored, since=SINCE - timedelta(days=1))
+    assert (comparison.searches, comparison.left_out) == (80, {"a profile would show no hit": 40})
+    assert [weighing.retrievals for weighing in comparison.weighings] == [80, 80]
+    for estimate, other in zip(comparison.estimates, alone.estimates, strict=True):
+        for one, same in ((estimate.first, other.first), (estimate.second, other.second)):
+            assert (one.value, one.standard_error) == pytest.approx((same.value, same.standard_error))
 
 
 async def test_the_latest_searches_are_looked_at(platform: Platform) -> None:

@@ -49,6 +49,12 @@ def test_without_exploration_the_best_are_shown_for_certain() -> None:
     assert target_slate(pool_of(LEGS), named_profile(Profile(legs={"lexical": 1.0}))) == {"d": 1.0, "c": 1.0}
 
 
+def test_a_profile_that_shows_nothing_has_no_slate() -> None:
+    """Its leg ran and found nothing."""
+    pool = pool_of({"dense": {"a": 0.9}, "lexical": {}})
+    assert target_slate(pool, named_profile(Profile(legs={"lexical": 1.0}))) is Unanswerable.EMPTY
+
+
 def test_the_version_that_answered_showed_what_it_showed() -> None:
     """Its candidates are not ranked again, even if they cannot be."""
     grouped = pool_of({}, is_grouped=True, shown={"x": 1.0, "y": 1.0}, profile_version=3)
