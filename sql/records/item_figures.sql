@@ -23,14 +23,14 @@ CREATE VIEW analytics_rated WITH (security_invoker = true) AS
 SELECT
     c.name AS collection, m.retrieved_at, m.retrieval_id, m.item_id, m.rank, m.slot, m.propensity, m.rank_propensity,
     sum(f.weight * f.reward) / sum(f.weight) AS reward, sum(f.weight) AS weight, count(*) AS verdicts,
-    m.collection_id
+    m.collection_id, m.swapped_at
 FROM collections AS c
 JOIN impressions AS m ON m.collection_id = c.collection_id
 JOIN feedback AS f
     ON f.collection_id = m.collection_id AND f.retrieval_id = m.retrieval_id AND f.item_id = m.item_id
 WHERE f.superseded_at IS NULL AND f.weight > 0
 GROUP BY c.name, m.collection_id, m.retrieval_id, m.item_id, m.retrieved_at, m.rank, m.slot, m.propensity,
-    m.rank_propensity;
+    m.rank_propensity, m.swapped_at;
 COMMENT ON VIEW analytics_rated IS 'Impressions with feedback that counts, each with its reward.';
 COMMENT ON COLUMN analytics_rated.slot IS 'exploit, explore or swap.';
 COMMENT ON COLUMN analytics_rated.propensity IS 'The probability that the item was shown.';
@@ -39,6 +39,8 @@ COMMENT ON COLUMN analytics_rated.reward IS 'The mean of the verdicts that count
 COMMENT ON COLUMN analytics_rated.weight IS 'The sum of the weights of the verdicts that count.';
 COMMENT ON COLUMN analytics_rated.verdicts IS 'The number of verdicts that count: neither superseded nor discounted.';
 COMMENT ON COLUMN analytics_rated.collection_id IS 'The collection''s key in the tables.';
+COMMENT ON COLUMN analytics_rated.swapped_at IS
+    'The better of the two ranks whose items changed places; NULL: the item is in no swap.';
 GRANT SELECT ON analytics_rated TO @app@, @analyst@;
 
 -- Lists are views; sums over a period are functions of the period, so that it reaches the indexes and the months.

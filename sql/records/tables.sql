@@ -108,7 +108,8 @@ SELECT
     coalesce(shown.slot, 'exploit') AS slot,
     coalesce(shown.propensity, 1) AS propensity,
     coalesce(shown.rank_propensity, shown.propensity, 1) AS rank_propensity,
-    coalesce(shown.pulls, 0) AS pulls
+    coalesce(shown.pulls, 0) AS pulls,
+    CASE WHEN shown.slot = 'swap' THEN array_position(r.shown_slots, 'swap') END AS swapped_at
 FROM retrievals AS r
 CROSS JOIN LATERAL unnest(
     r.shown_items, r.shown_scores, r.shown_slots, r.propensities, r.rank_propensities, r.pulls

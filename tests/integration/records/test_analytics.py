@@ -20,6 +20,7 @@ from retrieval.adapters.store.installation.access import add_analyst, analysts, 
 from retrieval.adapters.store.records.analytics import analytics_statement
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, NotFoundError, UnknownCollectionError
 from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView, ViewQuestion
+from retrieval.domain.records.slate import ShownItem, Slot
 from tests.support.analytics_reference import mark, written_into
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA
@@ -328,10 +329,32 @@ async def test_positions_have_all_impressions_and_swapped_ones_apart(two: tuple[
     assert columns_of(rows, "rank", "shown", "rated", "reward", "reward_se") == near(
         (1, 3, 3, 23 / 36, 0.07349309), (2, 3, 2, 0.125, 0.125)
     )
-    assert columns_of(rows, "swapped", "swapped_rated", "swapped_reward", "swapped_reward_se") == [
-        (1, 1, 0.75, None),
-        (1, 0, None, None),
+    assert columns_of(rows, "swapped", "lowered_rated", "lowered_reward", "raised_rated", "raised_reward") == [
+        (0, 0, None, 0, None),
+        (1, 0, None, 1, 0.75),
     ]
+
+
+async def test_positions_compare_the_two_items_of_each_swap(platform: Platform) -> None:
+    """Rewards that do not depend on the rank show no effect of it, however much the items differ."""
+    collection = await platform.collection("swaps")
+    rewards = {"a": 0.9, "b": 0.6, "c": 0.3, "d": 0.0}
+    await collection.add([{"id": item_id, "text": "text"} for item_id in rewards])
+    for order, pair in (("bacd", "ab"), ("acbd", "bc"), ("abdc", "cd"), ("abdc", "cd"), ("abcd", "")):
+        shown = [ShownItem(item_id=item, score=1.0, slot=Slot.SWAP if item in pair else Slot.EXPLOIT) for item in order]
+        answer = await collection.record_answer("query", shown, origin="desk", retrieval_time_ms=1.0)
+        assert answer is not None
+        await platform.recorded()
+        for item_id, reward in rewards.items():
+            await platform.feedback(answer, item_id, reward=reward)
+    rows = await platform.analytics("positions", collection="swaps")
+    assert columns_of(rows, "rank", "swapped", "lowered_rated", "lowered_reward", "raised_rated", "raised_reward") == [
+        (1, 0, 0, None, 0, None),
+        (2, 1, 1, 0.9, 1, 0.6),
+        (3, 1, 1, 0.6, 1, 0.3),
+        (4, 2, 2, 0.3, 2, 0.0),
+    ]
+    assert columns_of(rows, "lowered_reward_se", "raised_reward_se")[-1] == (0.0, 0.0)
 
 
 async def test_profiles_stand_side_by_side(two: tuple[Platform, Platform]) -> None:
