@@ -79,9 +79,9 @@ CREATE TYPE sent_retrieval AS (
     propensities double precision[], rank_propensities double precision[], pulls double precision[], shown_signals jsonb
 );
 
--- The hits that searches showed, one a row; a record of a further page also holds the hits of the pages before it, which
--- their own records show as they were drawn, so that they are left out here. Its signals lack weights and values that follow from the profile, and the
--- weights of a stack other than those of the legs.
+-- The hits that searches showed, one a row. A record of a further page also holds the hits of the pages before it; they
+-- are left out, because those pages' own records show them as they were drawn. Its signals lack weights and values that
+-- follow from the profile, and the weights of a stack other than those of the legs.
 CREATE VIEW impressions WITH (security_invoker = true) AS
 SELECT
     r.collection_id, r.retrieval_id, shown.item_id COLLATE "C" AS item_id, r.retrieved_at, shown.rank::integer AS rank,
