@@ -191,7 +191,9 @@ _CONFIG = json.dumps(
         "includeIndicatorStyles": False,
         "allowEval": False,
         "selfRequestsOnly": True,
+        # Back and forward load the page as its address does: with the way to sign in, and with what went wrong.
         "historyCacheSize": 0,
+        "refreshOnHistoryMiss": True,
         "timeout": 60_000,
         "responseHandling": [{"code": "204", "swap": False}, {"code": "...", "swap": True}],
     }

@@ -164,6 +164,29 @@ def test_signing_in_leads_to_the_requested_page(open_page: Open, guarded: str, a
     assert visitor.accessibility() == []
 
 
+def test_back_shows_what_its_address_does(open_page: Open, guarded: str, ask: Ask) -> None:
+    """After searches by script: an answer, a refusal, and without the cookie the way to sign in, and on to the page."""
+    visitor = open_page(guarded)
+    page = visitor.go("/console/search?collection=tickets&q=timeout")
+    sign_in(visitor, key_of(ask, "read"))
+    page.get_by_text("As JSON").click()
+    for query, filter_ in (("refused", "{"), ("hadoop", "")):
+        page.get_by_label("filter", exact=True).fill(filter_)
+        page.get_by_role("searchbox").fill(query)
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile(f"q={query}"))
+        visitor.settled()
+    page.go_back()
+    expect(page.get_by_role("alert")).to_contain_text("not JSON")
+    page.go_back()
+    expect(page.locator(".results > li")).to_have_count(10)
+    page.context.clear_cookies()
+    page.go_forward()
+    expect(page.get_by_label("API key")).to_be_visible()
+    sign_in(visitor, key_of(ask, "read"))
+    expect(page.get_by_role("alert")).to_contain_text("not JSON")
+
+
 def test_a_key_sees_what_it_may_do(open_page: Open, guarded: str, ask: Ask) -> None:
     """A key with only ``read`` sees no buttons that change data, and the service refuses their requests."""
     visitor = open_page(guarded)
