@@ -356,10 +356,8 @@ def _problem_page(request: Request, problem: Mapping[str, Any]) -> Response:
     status: int = problem["status"]
     is_part = "hx-request" in request.headers
     if status == HTTPStatus.UNAUTHORIZED:
-        if is_part:
-            return Response(headers={"HX-Redirect": SIGN_IN})
-        then = _path_of(request) if request.method in _SAFE else ""
-        return RedirectResponse(f"{SIGN_IN}?{urlencode({'then': then})}", 303)
+        sign_in = f"{SIGN_IN}?{urlencode({'then': _shown_page(request)})}"
+        return Response(headers={"HX-Redirect": sign_in}) if is_part else RedirectResponse(sign_in, 303)
     box = problem_box(problem.get("title", ""), problem.get("detail", ""))
     if is_part:
         retargeting = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
@@ -380,15 +378,14 @@ _SCOPES = "Each page of the console needs a key that may read, in addition to it
 
 def _way_on(request: Request) -> h.Node:
     """A link to the same page; after a refused form, to the page with the form."""
-    if request.method in _SAFE:
-        return h.p[h.a(href=_path_of(request))["Try again"]]
-    came_from = request.headers.get("referer", "").partition(f"//{request.headers.get('host', '')}")[2]
-    return h.p[h.a(href=_target(came_from))["Back to the form"]]
+    return h.p[h.a(href=_shown_page(request))["Try again" if request.method in _SAFE else "Back to the form"]]
 
 
-def _path_of(request: Request) -> str:
-    """The path of the request, with its parameters."""
-    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+def _shown_page(request: Request) -> str:
+    """The path of the page that the browser shows, with its parameters: for a form or a script, that of its page."""
+    if request.method in _SAFE and "hx-request" not in request.headers:
+        return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+    return _target(request.headers.get("referer", "").partition(f"//{request.headers.get('host', '')}")[2])
 
 
 _ROOT = Path(__file__).parent / "static"

@@ -187,6 +187,20 @@ def test_back_shows_what_its_address_does(open_page: Open, guarded: str, ask: As
     expect(page.get_by_role("alert")).to_contain_text("not JSON")
 
 
+def test_signing_in_again_leads_back_to_the_page(open_page: Open, guarded: str, ask: Ask) -> None:
+    """A script and a form that find the sign-in ended lead to the page that sent them."""
+    visitor, item = open_page(guarded), "/console/data/item?collection=tickets&id=13401369"
+    page = visitor.go("/console/search?collection=tickets&q=timeout")
+    key = key_of(ask, "read", "write")
+    sign_in(visitor, key)
+    for address, button in (("/console/search?collection=tickets&q=timeout", "Search"), (item, "Save")):
+        visitor.go(address)
+        page.context.clear_cookies()
+        page.get_by_role("button", name=button, exact=True).click()
+        sign_in(visitor, key)
+        expect(page).to_have_url(f"{guarded}{address}")
+
+
 def test_a_key_sees_what_it_may_do(open_page: Open, guarded: str, ask: Ask) -> None:
     """A key with only ``read`` sees no buttons that change data, and the service refuses their requests."""
     visitor = open_page(guarded)
