@@ -28,6 +28,7 @@ from retrieval.domain import errors
 from retrieval.domain.api_key import Scope
 from retrieval.domain.checks import written
 from retrieval.domain.items.item import StoredItem
+from retrieval.domain.wording import several
 from retrieval.services.documents import DocumentsReport
 from retrieval.services.ingest import IngestReport
 from retrieval.surfaces.console.frame import (
@@ -438,17 +439,21 @@ def _counts(report: IngestReport | DocumentsReport | None) -> h.Node:
         return None
     if isinstance(report, IngestReport):
         facts = {"lines read": report.read, "refused": report.rejected}
-        items = report.items
+        items, notes = report.items, report.without_text.notes(report.read)
     else:
         facts = {"documents new": report.added, "documents changed": report.changed, "unchanged": report.unchanged}
-        items = report.chunks
+        items, notes = report.chunks, ()
+    if report.cleaned:
+        notes = (*notes, f"control and format characters were removed from {several(report.cleaned, 'text')}")
+    if items.cut:
+        notes = (*notes, f"{several(items.cut, 'item')} longer than the model reads: the rest is found only by words")
     counts = {
-        **facts, "items new": items.added, "items changed": items.changed, "embedded": items.embedded,
-        "waiting for a vector": items.pending,
+        **facts, "items new": items.added, "items changed": items.changed, "items unchanged": items.unchanged,
+        "embedded": items.embedded, "waiting for a vector": items.pending,
     }  # fmt: skip
     return [
         h.dl[((h.dt[name], h.dd[f"{number:,}"]) for name, number in counts.items())],
-        (h.p(".note")[note] for note in items.notes),
+        (h.p(".note")[note] for note in (*items.notes, *notes)),
     ]
 
 

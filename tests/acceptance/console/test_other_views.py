@@ -30,6 +30,7 @@ CSV = f"""nr,subject,description,labels,prio
 1,Cannot log in,The password is refused,login;web,High
 2,"{ATTACK.replace('"', '""')}",It takes a minute,web,Low
 ,No id,bad,,
+3,,,with\u202eout text,
 """
 
 
@@ -53,6 +54,8 @@ def test_a_table_is_mapped_previewed_and_stored(visitor: Visitor, tmp_path: Path
     page.get_by_role("button", name="Store the items").click()
     expect(page.get_by_text("Stored.")).to_be_visible()
     expect(page.locator("#upload")).to_contain_text("line 4")
+    expect(page.locator("#upload .note").nth(0)).to_contain_text("1 of 3 items has no text")
+    expect(page.locator("#upload .note").nth(1)).to_have_text("control and format characters were removed from 1 text")
 
     async def stored(platform: Platform) -> dict[str, Item]:
         return await (await platform.collection("brought", create=False)).get(["1", "2"])
