@@ -63,6 +63,9 @@ _FILES = "uploads"
 _ONE_POST = "#upload:drop"
 """A second click posts nothing; a click abandons a request for progress, whose answer would replace the click's."""
 
+_SLOW = json.dumps({"timeout": 3_600_000})
+"""The milliseconds in which files may be sent over a slow line: the service refuses those that do not go on."""
+
 
 @dataclass(slots=True, eq=False)
 class Upload:
@@ -144,7 +147,7 @@ def _upload_form(visit: Visit) -> h.Node:
         h.h2["Import data"],
         h.form(method="post", action=visit.url("/data/upload"), enctype="multipart/form-data",
                hx_post=visit.url("/data/upload"), hx_encoding="multipart/form-data", hx_target="#upload",
-               hx_sync=_ONE_POST)[
+               hx_sync=_ONE_POST, hx_request=_SLOW)[
             h.div(".cards")[
                 h.div[
                     h.label(for_="into")["Into the collection"],

@@ -125,7 +125,7 @@ class Frame:
             limit = limits.most_body_bytes(scope, self._settings)
             limits.check_length(exchange.sent_headers.get(b"content-length"), limit)
             seconds = limits.most_seconds(exchange.sent_headers.get(limits.TIMEOUT_HEADER), self._settings)
-            async with exchange.limit(seconds=seconds, body_bytes=limit, is_stream=limits.is_stream(scope)):
+            async with exchange.limit(seconds=seconds, body_bytes=limit, is_stream=limits.goes_on(scope)):
                 if self._access.is_open:
                     check_local(scope)
                 if room is None:

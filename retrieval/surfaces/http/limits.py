@@ -17,10 +17,9 @@ from retrieval.surfaces.http.problems import BodyTooLargeError
 TIMEOUT_HEADER = b"x-request-timeout"
 
 _BULK = re.compile(r"/v1/collections/.+/items/bulk", re.DOTALL)
+_UPLOAD = "/console/data/upload"
 _LARGE = {
-    "POST": re.compile(
-        r"/v1/collections/.+/(?:items|documents)|/v1/feedback/batch|/v1/outcome|/console/data/upload", re.DOTALL
-    ),
+    "POST": re.compile(rf"/v1/collections/.+/(?:items|documents)|/v1/feedback/batch|/v1/outcome|{_UPLOAD}", re.DOTALL),
     "PUT": re.compile(r"/v1/collections/.+/(?:items|documents)/.+", re.DOTALL),
     "PATCH": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
 }
@@ -36,7 +35,7 @@ def most_body_bytes(scope: Scope, settings: Settings) -> int:
 
 
 def most_seconds(header: bytes | None, settings: Settings) -> float:
-    """The seconds that the request may take, or for a stream the time between two of its parts.
+    """The seconds that the request may take, or for one that ``goes_on`` the time between two of its parts.
 
     They are those in its header, up to the service's limit. Raises ``InvalidRequestError`` for a header that is not a
     number of seconds.
@@ -62,6 +61,11 @@ def is_stream(scope: Scope) -> bool:
     """Whether the request is a stream of items, not a request about an item called ``bulk``."""
     path: str = scope["path"]
     return path.endswith("/bulk") and scope["method"] == "POST" and _BULK.fullmatch(path) is not None
+
+
+def goes_on(scope: Scope) -> bool:
+    """Whether the request's time restarts with each part: a stream, and files that a person may send slowly."""
+    return is_stream(scope) or (scope["path"] == _UPLOAD and scope["method"] == "POST")
 
 
 def check_length(header: bytes | None, limit: int) -> None:

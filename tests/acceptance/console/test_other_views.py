@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from retrieval import Context, Item, Platform, Settings
 from retrieval.adapters.store.database import CollectionPlace
@@ -136,6 +136,24 @@ def test_a_table_is_stored_only_with_columns_that_fit(visitor: Visitor, tmp_path
     button.click()
     expect(page.get_by_text("Stored.")).to_be_visible()
     assert "no id" in ask(names)
+
+
+def test_files_may_take_longer_than_other_requests(visitor: Visitor, tmp_path: Path) -> None:
+    """Over a slow line, an upload outlasts the time that the page gives to any other request."""
+    file = tmp_path / "slow.csv"
+    file.write_text("id,text\n1,words\n")
+    page = visitor.go("/console/data")
+    page.evaluate("() => { htmx.config.timeout = 200; }")
+    page.get_by_label("Into the collection").fill("slow")
+    page.get_by_label("Drop a CSV or JSON Lines file").set_input_files(file)
+
+    def delay(route: Route) -> None:
+        page.wait_for_timeout(600)
+        route.continue_()
+
+    page.route("**/console/data/upload", delay)
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("#preview")).to_contain_text("words")
 
 
 def test_progress_under_way_does_not_replace_the_next_preview(visitor: Visitor, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import tempfile
 from collections.abc import AsyncIterator
@@ -62,6 +63,22 @@ async def test_uploads_that_are_never_stored_do_not_pile_up(
     assert len(app.state.console_uploads) == 2
     answer = await client.post("/console/data/store", data={"upload": first})
     assert (answer.status_code, "send the files again" in answer.text) == (422, True)
+
+
+@pytest.mark.parametrize(("gap", "status"), [(0.4, 200), (30.0, 408)])
+async def test_a_slow_upload_may_take_as_long_as_it_goes_on(client: AsyncClient, gap: float, status: int) -> None:
+    """The time of the request restarts with each part; one that stops for as long is refused."""
+    files = {"files": ("items.csv", b"id,text\n1,disk full\n")}
+    form = client.build_request("POST", "/console/data/upload", data={"collection": "docs"}, files=files)
+    body, headers = await form.aread(), {"X-Request-Timeout": "1", "content-type": form.headers["content-type"]}
+
+    async def parts() -> AsyncIterator[bytes]:
+        for begin in range(0, len(body), len(body) // 4):
+            yield body[begin : begin + len(body) // 4]
+            await asyncio.sleep(gap)
+
+    answer = await client.post("/console/data/upload", content=parts(), headers=headers)
+    assert answer.status_code == status, answer.text
 
 
 async def test_a_file_whose_name_is_too_long_is_refused(client: AsyncClient) -> None:
