@@ -292,10 +292,10 @@ def _pages(visit: Visit, result: SearchResult) -> h.Node:
     ]
 
 
-def _address(visit: Visit, **more: object) -> str:
+def _address(visit: Visit, *, has_weights: bool = True, **more: object) -> str:
     """The URL of the first page of the query, with its filters and weights."""
     names = dict.fromkeys([*visit.request.query_params, *visit.form])
-    kinds = ("f.", "when.", "w.")
+    kinds = ("f.", "when.", *(("w.",) if has_weights else ()))
     parameters = {name: visit.texts(name) for name in names if name in _PARAMETERS or name.startswith(kinds)}
     return visit.url("/search", **parameters, **more)
 
@@ -345,10 +345,12 @@ def _tuning(visit: Visit, profile: Profile) -> h.Node:
     ]  # fmt: skip
 
 
-async def preview(visit: Visit) -> h.Node:
-    """The results of the profile and of the sliders side by side."""
+async def preview(visit: Visit) -> Response:
+    """The results of the profile and of the sliders side by side; the page's address gets weights that differ."""
     collection = await visit.collection()
-    return await _comparison(visit, collection, filter_of(visit, visit.texts("facet")))
+    content = await _comparison(visit, collection, filter_of(visit, visit.texts("facet")))
+    address = _address(visit, has_weights=content is not None)
+    return HTMLResponse(str(h.fragment[content]), headers={"HX-Replace-Url": address})
 
 
 async def _comparison(visit: Visit, collection: Collection, where: Mapping[str, Any] | None) -> h.Node:

@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,30 @@ def test_weights_that_are_saved_and_used_are_those_of_the_page(visitor: Visitor,
     assert page.get_by_role("slider", name="dense").get_attribute("data-own") == "0.123"
     assert "w." not in page.url
     assert f"collection={fresh}&q=connection" in page.url
+
+
+def test_weights_are_ranked_and_saved_as_the_page_shows_them(visitor: Visitor, fresh: str, ask: Ask) -> None:
+    """Even if the profile has changed since; the address holds them, so that another page shows the same."""
+    page = visitor.go(f"/console/search?collection={fresh}&q=connection+timeout")
+
+    async def change(platform: Platform) -> int:
+        collection = await platform.collection(fresh, create=False)
+        legs = {"dense": 0.0, "lexical": 1.0}
+        return await collection.set_profile(replace(collection.profile, legs=legs), use=True)
+
+    assert ask(change) == 2
+    tuned = page.get_by_role("region", name="Before and after")
+    ranked = tuned.locator(".two > div").nth(1).locator("ol .name")
+    page.get_by_role("slider", name="lexical").press("Home")
+    expect(ranked).to_have_count(10)
+    expected = ranked.all_inner_texts()
+    page.reload()
+    expect(ranked).to_have_text(expected)
+    page.get_by_role("button", name="Save and use").click()
+    expect(page.get_by_text("now use version 3")).to_be_visible()
+    expect(page.locator(".results h2")).to_have_text(expected)
+
+    assert page.get_by_role("slider", name="lexical").get_attribute("data-own") == "0.0"
 
 
 def test_a_verdict_counts_and_another_one_replaces_it(visitor: Visitor, fresh: str, ask: Ask) -> None:

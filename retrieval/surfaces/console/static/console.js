@@ -47,10 +47,11 @@
     const { elt, parameters, verb } = event.detail;
     // A new question, or another filter, starts at the first page.
     if (elt.id === "ask") delete parameters.after;
-    // A search sends only changed weights; saving sends the exact values of the others, which browsers round.
+    // A search sends only changed weights; what ranks with them or saves them sends the exact values of the others too,
+    // which browsers round: the profile may have changed since the page was loaded.
     document.querySelectorAll("input[type=range]").forEach((slider) => {
       if (parameters[slider.name] === undefined || Math.abs(slider.value - slider.dataset.own) > 1e-9) return;
-      if (verb === "get") delete parameters[slider.name];
+      if (verb === "get" && !elt.matches(".sliders")) delete parameters[slider.name];
       else parameters[slider.name] = slider.dataset.own;
     });
   });
