@@ -49,8 +49,10 @@ async def search(visit: Visit) -> h.Node:
     offered = visit.texts("facet") or await facets_of(collection)
     query = visit.text("q").strip()
     content = await _results(visit, collection, offered) if query else await _start(visit, collection)
+    # The return key in a filter is also its change: the delay makes them one search. A second one replaces the first.
     form = h.form("#ask", method="get", action=visit.url("/search"), hx_get=visit.url("/search"), hx_target="#found",
-                  hx_select="#found", hx_swap="outerHTML", hx_push_url="true",
+                  hx_select="#found", hx_swap="outerHTML", hx_push_url="true", hx_sync="this:replace",
+                  hx_trigger="submit, change delay:10ms target:(.filters input)",
                   hx_disinherit="*", role="search")[
         h.input(type="hidden", name="collection", value=collection.name),
         (h.input(type="hidden", name="facet", value=name) for name in offered),
@@ -171,11 +173,7 @@ def _summary(result: SearchResult) -> h.Node:
 
 
 def _filters(visit: Visit, counts: Mapping[str, Mapping[str, int]], offered: Sequence[str]) -> h.Node:
-    search_again = {
-        "hx_get": visit.url("/search"), "hx_include": "#ask", "hx_target": "#found", "hx_select": "#found",
-        "hx_swap": "outerHTML", "hx_push_url": "true", "hx_trigger": "change",
-    }  # fmt: skip
-    return h.aside(".filters", aria_label="Filters", **search_again)[
+    return h.aside(".filters", aria_label="Filters")[
         h.details(open=True)[
             h.summary["Filters"],
             (_facet(visit, name, counts.get(name, {})) for name in offered),

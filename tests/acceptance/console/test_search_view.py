@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from retrieval import Item, Platform, Profile
 from tests.acceptance.console.conftest import ATTACK, Ask, Visitor
@@ -69,6 +69,39 @@ def test_filters_are_clicked_and_paged_through(visitor: Visitor) -> None:
     assert 0 < narrowed <= 10
     assert page.locator(".results").get_attribute("start") == "11"
     assert not set(first) & set(page.locator(".results h2").all_inner_texts())
+
+
+def test_filters_that_are_ticked_one_after_another_all_hold(visitor: Visitor) -> None:
+    """Also those that are ticked before the hits of the first are there."""
+    page = visitor.go(QUESTION)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/console/search?*", hold)
+    page.get_by_label(re.compile("^Critical")).check()
+    expect(page.locator("#working")).to_be_visible()
+    page.get_by_label(re.compile("^Blocker")).check()
+    page.wait_for_timeout(200)
+    held[-1].continue_()
+    page.wait_for_url(re.compile("f.priority=Critical&f.priority=Blocker|f.priority=Blocker&f.priority=Critical"))
+    for value in ("Critical", "Blocker"):
+        expect(page.get_by_label(re.compile(f"^{value}"))).to_be_checked()
+
+
+def test_the_return_key_in_a_filter_searches_once(visitor: Visitor) -> None:
+    """The key changes the filter, and sends the form: each search is recorded."""
+    page = visitor.go(QUESTION)
+    searches: list[str] = []
+    page.on("request", lambda request: searches.append(request.url))
+    page.get_by_text("As JSON").click()
+    page.get_by_label("filter", exact=True).press_sequentially('{"priority": "Major"}')
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("where=%7B"))
+    visitor.settled()
+
+    assert len(searches) == 1
 
 
 def test_an_attribute_named_as_a_word_of_filters_is_ticked(visitor: Visitor, ask: Ask) -> None:
