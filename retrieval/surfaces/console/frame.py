@@ -357,7 +357,14 @@ def _problem_page(request: Request, problem: Mapping[str, Any]) -> Response:
     is_part = "hx-request" in request.headers
     if status == HTTPStatus.UNAUTHORIZED:
         sign_in = f"{SIGN_IN}?{urlencode({'then': _shown_page(request)})}"
-        return Response(headers={"HX-Redirect": sign_in}) if is_part else RedirectResponse(sign_in, 303)
+        if is_part:
+            return Response(headers={"HX-Redirect": sign_in})
+        if request.method in _SAFE:
+            return RedirectResponse(sign_in, 303)
+        # The browser still has what was typed, and sends it again if this page is reloaded.
+        tab = h.a(href=sign_in, target="_blank")["Sign in in another tab"]
+        ended = [problem_box("Not signed in", _ENDED), h.p[tab, ", then reload this page to send the form again."]]
+        return HTMLResponse(str(_document("That did not work", ended)), status)
     box = problem_box(problem.get("title", ""), problem.get("detail", ""))
     if is_part:
         retargeting = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
@@ -373,6 +380,7 @@ def _problem_page(request: Request, problem: Mapping[str, Any]) -> Response:
     return HTMLResponse(str(_document("That did not work", content)), status)
 
 
+_ENDED = "The key is no longer valid, or the browser was closed since; nothing was changed."
 _SCOPES = "Each page of the console needs a key that may read, in addition to its other scopes."
 
 

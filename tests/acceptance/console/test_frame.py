@@ -189,17 +189,40 @@ def test_back_shows_what_its_address_does(open_page: Open, guarded: str, ask: As
 
 
 def test_signing_in_again_leads_back_to_the_page(open_page: Open, guarded: str, ask: Ask) -> None:
-    """A script and a form that find the sign-in ended lead to the page that sent them."""
-    visitor, item = open_page(guarded), "/console/data/item?collection=tickets&id=13401369"
-    page = visitor.go("/console/search?collection=tickets&q=timeout")
+    """A script that finds the sign-in ended leads to the page that it ran on."""
+    visitor, address = open_page(guarded), "/console/search?collection=tickets&q=timeout"
+    page = visitor.go(address)
+    key = key_of(ask, "read")
+    sign_in(visitor, key)
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Search", exact=True).click()
+    sign_in(visitor, key)
+    expect(page).to_have_url(f"{guarded}{address}")
+
+
+def test_a_form_outlives_the_sign_in(open_page: Open, guarded: str, ask: Ask) -> None:
+    """What was typed is stored once the user has signed in again, in another tab."""
+
+    async def put(platform: Platform) -> str:
+        await (await platform.collection("typed")).put(Item(item_id="1", title="former"))
+        return "/console/data/item?collection=typed&id=1"
+
+    visitor, address = open_page(guarded), str(ask(put))
+    page = visitor.go(address)
     key = key_of(ask, "read", "write")
     sign_in(visitor, key)
-    for address, button in (("/console/search?collection=tickets&q=timeout", "Search"), (item, "Save")):
-        visitor.go(address)
-        page.context.clear_cookies()
-        page.get_by_role("button", name=button, exact=True).click()
-        sign_in(visitor, key)
-        expect(page).to_have_url(f"{guarded}{address}")
+    page.get_by_label("title").fill("typed at length")
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("nothing was changed")
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Sign in in another tab").click()
+    tab = Visitor(opened.value, guarded)
+    sign_in(tab, key)
+    expect(tab.page).to_have_url(f"{guarded}{address}")
+    page.reload()
+    expect(page).to_have_url(f"{guarded}{address}")
+    expect(page.get_by_label("title")).to_have_value("typed at length")
 
 
 def test_a_key_sees_what_it_may_do(open_page: Open, guarded: str, ask: Ask) -> None:
