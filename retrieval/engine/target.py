@@ -13,8 +13,8 @@ import numpy as np
 from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.records.recorded import PoolColumn, RecordedPool
-from retrieval.domain.search.diversity import REFINING
-from retrieval.domain.search.fusion import Fused, fused_again, leg_features_again, on_unit_scale
+from retrieval.domain.search.diversity import LEAST_DIFFERENCE, NO_VECTORS, REFINING, PoolVectors
+from retrieval.domain.search.fusion import Candidate, Fused, fused_again, leg_features_again, on_unit_scale, refined
 from retrieval.domain.search.profile import FusionKind, Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
 from retrieval.domain.search.reranking import reranked_scores
@@ -44,11 +44,59 @@ class TargetCandidate(NamedTuple):
     """The candidate as exploration sees it."""
 
 
-def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
-    """Whether the pool has the likenesses that the profile refines by: those of its own order before refining."""
-    if profile.refining.is_off or _is_single(profile):
-        return True
-    return REFINING in pool.scores and pool.profile is not None and _relevance(pool.profile) == _relevance(profile)
+def needs_vectors(pool: RecordedPool, target: NamedProfile) -> bool:
+    """Whether ``target_slate`` needs the vectors of the candidates: it refines another order than the recorded one."""
+    answered = target.version is not None and target.version == pool.profile_version
+    return not answered and REFINING in pool.scores and _refines_anew(pool, target.profile)
+
+
+def with_likeness(pool: RecordedPool, profile: Profile, vectors: PoolVectors) -> RecordedPool:
+    """The pool with the likenesses by which the profile refines; without any where they are not known.
+
+    For another order than the recorded one they follow from ``vectors``, the candidates' present ones, if the recorded
+    likenesses follow from these too: otherwise a candidate has changed since.
+    """
+    if not _refines_anew(pool, profile):
+        return pool
+    scores, recorded = dict(pool.scores), pool.scores.get(REFINING)
+    scores.pop(REFINING, None)
+    if pool.profile is None or recorded is None:
+        return replace(pool, scores=scores)
+    if all(map(_is_same, recorded, _likenesses(pool, pool.profile, vectors))):
+        scores[REFINING] = _likenesses(pool, profile, vectors)
+    return replace(pool, scores=scores)
+
+
+def _refines(profile: Profile) -> bool:
+    return not (profile.refining.is_off or _is_single(profile))
+
+
+def _refines_anew(pool: RecordedPool, profile: Profile) -> bool:
+    """Whether the profile refines another order by relevance than that of the search."""
+    then = pool.profile
+    return _refines(profile) and (then is None or _relevance(then) != _relevance(profile))
+
+
+def _likenesses(pool: RecordedPool, profile: Profile, vectors: PoolVectors) -> list[float | None]:
+    """Each candidate's likeness to the best one in the profile's order before refining; None: it has no vector."""
+    within = within_depth(pool, profile)
+    rankings = {leg: _ranking(leg, within) for leg in _leg_ranks(within, profile)}
+    alike = refined(rankings, profile.weights_of(rankings), profile.fusion, profile.depth, vectors).get(REFINING, ())
+    by_id = {candidate.item_id: candidate.score for candidate in alike}
+    return [by_id.get(item_id) for item_id in pool.item_ids]
+
+
+def _ranking(leg: str, pool: RecordedPool) -> list[Candidate]:
+    known = zip(pool.item_ids, pool.scores[leg], strict=True)
+    best_first = sorted((-score, item_id) for item_id, score in known if score is not None)
+    return [Candidate(leg, item_id, rank, -opposite) for rank, (opposite, item_id) in enumerate(best_first, 1)]
+
+
+def _is_same(one: float | None, other: float | None) -> bool:
+    """Whether two likenesses are equal, but for the rounding of sums in another order."""
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= LEAST_DIFFERENCE
 
 
 def knows_candidates(pool: RecordedPool, profile: Profile) -> bool:
@@ -279,7 +327,7 @@ class Unanswerable(StrEnum):
     GROUPED = "it showed the best of each group"
     LEAST = "it showed no hit below a least score or relevance"
     DIVERSE = "near-duplicates are left out by vectors, which are not recorded"
-    REFINED = "the likeness of its candidates is recorded only for the weights, fusion and depth that answered"
+    REFINED = "it did not refine, or its candidates have changed since, so that their likeness is not known"
     SYNONYMS = "it was answered with other synonyms"
     SHORT = "candidates were not recorded: the legs of the profile go deeper, or recording.pool is too small"
     UNSCORED = "candidates have no score in each leg: the profile that answered did not sum scores"
@@ -301,12 +349,13 @@ class NamedProfile:
 
 
 def target_slate(
-    pool: RecordedPool, target: NamedProfile, model: LearnedModel | None = None
+    pool: RecordedPool, target: NamedProfile, model: LearnedModel | None = None, vectors: PoolVectors = NO_VECTORS
 ) -> Mapping[str, float] | Unanswerable:
     """The probability of being shown by item id, of one item at least, without items whose probability is 0.
 
     If this version answered the search, the probabilities are the recorded ones. Otherwise the candidates are ranked
-    again. ``model``: the model that the search used; None: none, or it no longer exists.
+    again. ``model``: the model that the search used; None: none, or it no longer exists. ``vectors``: the candidates'
+    present ones, if ``needs_vectors``.
     """
     if pool.origin:
         return Unanswerable.COMPOSED
@@ -317,6 +366,7 @@ def target_slate(
     if target.version is not None and target.version == pool.profile_version:
         # Some of the hits that were drawn with these probabilities were not shown.
         return Unanswerable.LEAST if pool.has_least and pool.propensity else _recorded_signals(pool)
+    pool = with_likeness(pool, target.profile, vectors)
     if (obstacle := _obstacle(pool, target.profile)) is not None:
         return obstacle
     candidates = by_relevance(within_depth(pool, target.profile), target.profile)
@@ -335,7 +385,7 @@ def _obstacle(pool: RecordedPool, profile: Profile) -> Unanswerable | None:
         Unanswerable.GROUPED: pool.is_grouped,
         Unanswerable.LEAST: pool.has_least,
         Unanswerable.DIVERSE: not profile.diversity.is_off,
-        Unanswerable.REFINED: not knows_likeness(pool, profile),
+        Unanswerable.REFINED: _refines(profile) and REFINING not in pool.scores,
         Unanswerable.RERANKED: not knows_reranking(pool, profile),
         Unanswerable.SYNONYMS: pool.profile is not None and pool.profile.synonyms != profile.synonyms,
         Unanswerable.SHORT: not knows_candidates(pool, profile),

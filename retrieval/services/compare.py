@@ -20,15 +20,17 @@ from retrieval.adapters.store.learning import off_policy as store
 from retrieval.adapters.store.learning.models import read_definition
 from retrieval.adapters.store.learning.off_policy import RecordedTraffic, TargetComparison
 from retrieval.adapters.store.records.retrievals import read_pools
+from retrieval.adapters.store.search.vectors import read_pool_vectors
 from retrieval.domain.checks import JSONTextError, checked_whole, json_of, written
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
+from retrieval.domain.search.diversity import NO_VECTORS, PoolVectors
 from retrieval.domain.search.profile import Profile, version_of
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.decide import readable_model
 from retrieval.engine.profiles import unknown_profile
-from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
+from retrieval.engine.target import NamedProfile, Unanswerable, needs_vectors, target_slate
 from retrieval.learning.interleaving import Preference, preference
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.off_policy import RewardModel, Verdict, by_preference, judge
@@ -114,14 +116,17 @@ class _Targets:
     searches: int = 0
     changed: int = 0
 
-    def add(self, pool: RecordedPool, default_reward: float | None, model: LearnedModel | None) -> None:
+    def add(
+        self, pool: RecordedPool, default_reward: float | None, model: LearnedModel | None, vectors: PoolVectors
+    ) -> None:
         """Add both profiles' slates for one search; a search that one profile cannot answer counts for neither.
 
-        ``model`` is the model that the search used; None: it used none, or the model was removed.
+        ``model`` is the model that the search used; None: it used none, or the model was removed. ``vectors``: those of
+        its candidates, if a profile needs them.
         """
         slates = []
         for profile in self.profiles:
-            slate = target_slate(pool, profile, model)
+            slate = target_slate(pool, profile, model, vectors)
             if isinstance(slate, Unanswerable):
                 self.left_out[slate.value] += 1
                 return
@@ -167,12 +172,16 @@ async def compare_profiles(
     comparison = _Targets((profile, against))
     models: dict[int, LearnedModel | None] = {0: None}
     async with database.snapshot(tenant_id) as connection:
+        place = CollectionPlace(database, tenant_id, owner, connection)
         async for pool in read_pools(connection, owner, since=since, most=most):
             version = pool.model_version
             if version not in models:
-                definition = await read_definition(CollectionPlace(database, tenant_id, owner, connection), version)
+                definition = await read_definition(place, version)
                 models[version] = None if definition is None else readable_model(version, definition)
-            comparison.add(pool, default_reward, models[version])
+            vectors = NO_VECTORS
+            if collection.space is not None and any(needs_vectors(pool, each) for each in comparison.profiles):
+                vectors = await read_pool_vectors(place, collection.space, pool.item_ids)
+            comparison.add(pool, default_reward, models[version], vectors)
         first, second = await asyncio.to_thread(comparison.with_expectations)
         weighings = await store.read_weighings(connection, traffic, first, second)
         estimates = await store.read_comparison(connection, traffic, first, second)

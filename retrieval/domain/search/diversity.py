@@ -23,6 +23,9 @@ REFINING = "refining"
 _STEPS = 32767
 """A likeness is a multiple of 1 / 32767, so that a record keeps it exactly in two bytes."""
 
+LEAST_DIFFERENCE = 1.5 / _STEPS
+"""Likenesses that differ by less follow from the same vectors: a sum in another order may round to the next step."""
+
 _NOT_KNOWN = -1
 
 _NO_DIRECTION = 1e-5

@@ -13,15 +13,18 @@ import numpy as np
 import pytest
 
 from retrieval import Platform, Profile
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.opening import ensure_tenant
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.records.retrievals import read_pools
+from retrieval.adapters.store.search.vectors import read_pool_vectors
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimator
 from retrieval.domain.records.recorded import RecordedPool
+from retrieval.domain.search.diversity import Refining
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Learned
-from retrieval.engine.target import NamedProfile, target_slate
+from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from retrieval.services.compare import ProfileComparison, compare_profiles, named_profile
 from tests.support.recorded import Feedback, Impression, Recorded, record
 
@@ -179,26 +182,42 @@ async def test_the_latest_searches_are_looked_at(platform: Platform) -> None:
 
 
 async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Platform) -> None:
-    """From the candidates that real searches recorded, for single legs and for other weights, fused either way."""
+    """From the candidates that real searches recorded: single legs and other weights, fused either way, and refined.
+
+    What was refined follows from the candidates' vectors, if none of them has changed.
+    """
     collection = await platform.collection("docs")
     words = ("red", "green", "apple", "pear", "tree", "leaf")
     rng = np.random.default_rng(2)
     await collection.add([{"_id": f"i{n:02}", "text": " ".join(rng.choice(words, size=4))} for n in range(40)])
-    await collection.set_profile(Profile(fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)))
+    active = Profile(fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), refining=Refining(share=0.25))
+    await collection.set_profile(active)
     weights = ({"dense": 1.0}, {"lexical": 1.0}, {"dense": 1.0, "lexical": 5.0})
     profiles = [Profile(legs=legs, fusion=Fusion(kind=kind)) for legs in weights for kind in KINDS]
+    profiles += [replace(active, legs=legs, refining=Refining(share=share)) for legs in weights for share in (0.2, 0.6)]
     queries = ("red apple", "green leaf tree", "pear")
     for query in queries:
         await collection.search(query, limit=5)
     await platform.recorded()
     stored, pools = await collection.refresh(), list[RecordedPool]()
+    assert stored.space is not None
+    place = CollectionPlace(platform.database, platform.tenant_id, stored.collection_id)
     async with platform.database.snapshot(platform.tenant_id) as connection:
         pools += [pool async for pool in read_pools(connection, stored.collection_id, since=SINCE, most=10)]
     for query, pool in zip(reversed(queries), pools, strict=True):
+        vectors = await read_pool_vectors(place, stored.space, pool.item_ids)
         for profile in profiles:
             hits = await collection.search(query, limit=5, profile=profile)
-            slate = target_slate(pool, NamedProfile(name="other", profile=profile))
+            slate = target_slate(pool, NamedProfile(name="other", profile=profile), vectors=vectors)
             assert slate == {hit.item_id: 1.0 for hit in hits}
+
+    other = NamedProfile(name="other", profile=profiles[-1])
+    own = NamedProfile(name="own", profile=active, version=stored.profile_version)
+    comparison = await compare_since(platform, stored, other, own)
+    assert (comparison.searches, comparison.changed, comparison.left_out) == (3, 2, {})
+    await collection.add([{"_id": hits[0].item_id, "text": "green"}])
+    comparison = await compare_since(platform, stored, other, own)
+    assert comparison.left_out == {Unanswerable.REFINED: 3}
 
 
 async def test_another_tenants_searches_are_nobodys_evidence(platform: Platform) -> None:

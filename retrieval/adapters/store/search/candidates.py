@@ -14,7 +14,6 @@ from itertools import count, groupby, repeat
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 
 from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
@@ -38,6 +37,7 @@ from retrieval.adapters.store.search.lexical_leg import (
 from retrieval.adapters.store.search.likely_hits import LIKELY, LOOKED_UP, likely_values, with_likely_hits
 from retrieval.adapters.store.search.statement_pieces import Matches, matches_of, materialized, named
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tagged_leg
+from retrieval.adapters.store.search.vectors import sent_vectors
 from retrieval.adapters.store.tables import collections, items, literal
 from retrieval.domain.search.diversity import NO_VECTORS, PoolVectors
 from retrieval.domain.search.filters import Filter, extent, is_small
@@ -279,12 +279,9 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
 
 
 def _vectors(rows: Sequence[Row]) -> PoolVectors:
-    """The vectors of a row; PostgreSQL sends for each its dimensions, an unused number and its values."""
     if rows[0][_ITEM_COLUMN] is None:
         return NO_VECTORS
-    item_ids = json.loads(rows[0][_ITEM_COLUMN])
-    numbers = np.frombuffer(rows[0][_BARE], dtype=">f2").reshape(len(item_ids), -1)
-    return PoolVectors(numbers[:, 2:].astype(np.float32), {item_id: index for index, item_id in enumerate(item_ids)})
+    return sent_vectors(json.loads(rows[0][_ITEM_COLUMN]), rows[0][_BARE])
 
 
 def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:

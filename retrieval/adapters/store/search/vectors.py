@@ -16,6 +16,7 @@ from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector
 from retrieval.domain.items.item import Item
+from retrieval.domain.search.diversity import NO_VECTORS, PoolVectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,10 @@ _READ = """
     SELECT item_id, vector FROM {table}
     WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)
 """
+_READ_POOL = """
+    SELECT array_agg(item_id), string_agg(halfvec_send(vector), ''::bytea) FROM {table}
+    WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)
+"""
 _READ_OWN = Compiled("""
     SELECT item_id, vector FROM own_vectors
     WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s) AND space_id = %(space_id)s
@@ -156,6 +161,21 @@ async def read_embeddings(at: CollectionPlace, space: StoredSpace, item_ids: Seq
 async def own_vectors(at: CollectionPlace, space: StoredSpace, item_ids: Sequence[str]) -> dict[str, Vector]:
     """The vectors of the items' own texts, for those that are indexed with neighbours: like ``read_embeddings``."""
     return _unit_vectors(await at.read(_READ_OWN, space_id=space.space_id, item_ids=list(item_ids)))
+
+
+async def read_pool_vectors(at: CollectionPlace, space: StoredSpace, item_ids: Sequence[str]) -> PoolVectors:
+    """The vectors of those items that have one, as a search refines by them: rounded to half precision."""
+    [(found, sent)] = await at.read(for_table(_READ_POOL, space.table_name), item_ids=list(item_ids))
+    return NO_VECTORS if found is None else sent_vectors(found, sent)
+
+
+def sent_vectors(item_ids: Sequence[str], sent: bytes) -> PoolVectors:
+    """The vectors of these items, one after another as ``halfvec_send`` writes them.
+
+    It writes for each its dimensions, an unused number and its values, in two bytes each.
+    """
+    numbers = np.frombuffer(sent, dtype=">f2").reshape(len(item_ids), -1)
+    return PoolVectors(numbers[:, 2:].astype(np.float32), {item_id: row for row, item_id in enumerate(item_ids)})
 
 
 def _unit_vectors(rows: Sequence[Row]) -> dict[str, Vector]:
