@@ -21,6 +21,7 @@ from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from retrieval.services.doctor.diagnose import diagnose_closed, examine
+from tests.support.cluster import not_on_a_cluster
 from tests.support.database import login, opened
 from tests.support.jobs import make_pending, target_of
 
@@ -99,6 +100,7 @@ async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settin
         await examine(own, "things")
 
 
+@not_on_a_cluster("what searches there has the rights of its caller")
 async def test_a_schema_in_which_every_login_makes_functions_is_an_error(url: str, platform: Platform) -> None:
     """As in upgraded databases of PostgreSQL 14: a function whose parameters fit better runs as the definer role."""
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])

@@ -319,6 +319,7 @@ async def test_a_database_of_another_encoding_is_refused(server_url: str) -> Non
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@not_on_a_cluster("it makes a database of its own, without the extension of a cluster")
 async def test_a_locale_in_which_words_are_not_recognised_is_reported(server_url: str, settings: Settings) -> None:
     """A search for "ärger" would not find "Ärger", nor one for "connection" the text "connection—lost"."""
     name = f"locale_{uuid.uuid4().hex[:12]}"
