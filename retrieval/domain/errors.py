@@ -48,7 +48,7 @@ A message says what happened and what to do next, in one line. Catch ``Retrieval
 from __future__ import annotations
 
 from enum import Enum
-from typing import Self
+from typing import Any, Self
 
 PLATFORM_CLOSED = (
     "the platform is closed; open it again (platform.open(), or a with statement), and get its collections from it "
@@ -109,6 +109,15 @@ class RetrievalError(Exception):
 
     def __str__(self) -> str:
         return f"{self.fact}; {self._advice_text}" if self.advice else self.fact
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without it, a copy would be made by the constructor, which may take other arguments than the error keeps.
+        return _as_sent, (type(self), self.args), vars(self)
+
+
+def _as_sent(kind: type[RetrievalError], arguments: tuple[object, ...]) -> RetrievalError:
+    """The error that another process sent, or a copy, still without its attributes."""
+    return kind.__new__(kind, *arguments)
 
 
 class ConfigurationError(RetrievalError):

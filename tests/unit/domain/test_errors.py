@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import re
 
 import pytest
@@ -39,3 +41,18 @@ def test_a_bad_line_says_where_it_is() -> None:
     error = errors.BadLineError("tickets.jsonl", 7, "no id")
     assert str(error) == "tickets.jsonl:7: no id"
     assert (error.file, error.line, error.reason) == ("tickets.jsonl", 7, "no id")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.BadLineError("tickets.jsonl", 7, "no id"),
+        errors.VersionConflictError("item 'a' does not exist", item_id="a"),
+        errors.InvalidItemError("item 'a': no text", item_id="a").at("items", 0).advising(errors.Advice.CLEAN_TEXT),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_can_be_sent_to_another_process_and_copied(error: errors.RetrievalError) -> None:
+    """A pool of processes waits for ever for an error that it cannot read."""
+    for same in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):  # noqa: S301 - our own
+        assert (type(same), str(same), same.args, vars(same)) == (type(error), str(error), error.args, vars(error))
