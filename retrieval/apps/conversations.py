@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from retrieval.domain.checks import checked_time, checked_whole, is_whole
 from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import checked_name
@@ -20,7 +21,7 @@ from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.time_expressions import MONTHS
 
 CONVERSATION_PROFILE = Profile(
-    legs=MappingProxyType({"dense": 0.3, "lexical": 0.7}),
+    legs=Frozen({"dense": 0.3, "lexical": 0.7}),
     fusion=Fusion(kind=FusionKind.WEIGHTED_SUM),
     learned=Learned(combination=Combination.LOGIT_STACK),
 )

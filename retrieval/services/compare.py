@@ -23,6 +23,7 @@ from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.adapters.store.search.vectors import read_pool_vectors
 from retrieval.domain.checks import JSONTextError, checked_whole, json_of, written
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.search.diversity import NO_VECTORS, PoolVectors
@@ -194,7 +195,7 @@ async def compare_profiles(
         since=since,
         default_reward=default_reward,
         searches=comparison.searches,
-        left_out=MappingProxyType(dict(comparison.left_out)),
+        left_out=Frozen(comparison.left_out),
         changed=comparison.changed,
         weighings=weighings,
         estimates=tuple(estimates.values()),

@@ -23,6 +23,7 @@ from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.items.items import read_items
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.serialization import Serializable, plain
@@ -181,7 +182,7 @@ class Report(Serializable):
     variants: tuple[VariantReport, ...]
     comparisons: tuple[Comparison, ...]
     """``fused`` against each other variant on the first metric; empty without a fused variant."""
-    notes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    notes: Mapping[str, int] = field(default_factory=Frozen)
     """The searches' notes, such as a leg that could not run, and the number of searches with each."""
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
@@ -298,7 +299,7 @@ async def evaluate_collection(
 
     variants = chosen if len(chosen) == 1 else (*chosen, FUSED)
     report = await evaluate(ask, queries, qrels, metrics=metrics, variants=variants, progress=progress)
-    return replace(report, notes=MappingProxyType(dict(notes)))
+    return replace(report, notes=Frozen(notes))
 
 
 def chosen_legs(profile: Profile, legs: Sequence[str] | None) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers.lines import MAX_LINE_BYTES, decoded, read_lines, too_long_reason
 from retrieval.domain.checks import JSONSyntaxError, JSONTextError, is_whole, json_of, written
 from retrieval.domain.errors import BadLineError, InvalidRequestError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.search.filters import Filter
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -41,7 +41,7 @@ class JudgedQuery:
 
     query_id: str
     text: str
-    metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    metadata: Mapping[str, Any] = field(default_factory=Frozen)
     """JSON values by name."""
     where: dict[str, Any] | Filter | None = None
     """The filter of its search; None: there is none."""
@@ -271,7 +271,7 @@ def _query(line: str) -> JudgedQuery:
         raise ValueError("'text' must be a text that is not blank")
     if metadata is not None and not isinstance(metadata, dict):
         raise ValueError("'metadata' must be an object")
-    return JudgedQuery(query_id=query_id, text=text, metadata=MappingProxyType(metadata or {}))
+    return JudgedQuery(query_id=query_id, text=text, metadata=Frozen(metadata or {}))
 
 
 def _judgement(columns: Sequence[str]) -> tuple[str, str, int]:

@@ -19,6 +19,7 @@ from retrieval.adapters.extras import require_extra
 from retrieval.adapters.readers.lines import decoded
 from retrieval.domain.checks import clean_text, written
 from retrieval.domain.errors import InvalidItemError, MissingExtraError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.items.chunking import MAX_HEADING, Block, Document
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class RawDocument:
     format: str
     title: str = ""
     """Empty: the document's own title, else the last part of its id."""
-    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    attributes: Mapping[str, Any] = field(default_factory=Frozen)
 
 
 def format_of(name: str) -> str | None:

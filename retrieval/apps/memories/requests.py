@@ -11,6 +11,7 @@ from uuid import UUID
 
 from retrieval.domain.checks import checked_list, checked_positive, checked_whole, choices_hint, tokens_by, written
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search import signals
 from retrieval.domain.search.hit import Explanation
@@ -27,7 +28,7 @@ DECAY_DAYS = 14.0
 
 def _union(legs: tuple[str, ...], *parts: Signal) -> Profile:
     return Profile(
-        legs=MappingProxyType(dict.fromkeys(legs, 1.0)),
+        legs=Frozen(dict.fromkeys(legs, 1.0)),
         depth=100,
         fusion=Fusion(kind=FusionKind.UNION),
         signals=parts,
@@ -71,7 +72,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType({**STRATEGIES, "semantic": SE
 """The values of ``strategy``: the strategies, and the hybrid with meaning."""
 
 TIMELINE_PROFILE = Profile(
-    legs=MappingProxyType({"recent": 1.0}),
+    legs=Frozen({"recent": 1.0}),
     fusion=Fusion(kind=FusionKind.UNION),
     signals=(signals.Recency(weight=1.0, decay_days=DECAY_DAYS),),
     recording=Recording(rate=0.0),

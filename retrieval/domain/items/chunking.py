@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise, takewhile
-from types import MappingProxyType
 from typing import Any
 
 from retrieval.domain.checks import checked_whole, checks_argument_names, clean_text, is_unicode, text_fault, written
 from retrieval.domain.errors import InvalidItemError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
@@ -84,7 +84,7 @@ class Document:
     """1 to 480 bytes; of a document in a folder, its path below the folder."""
     title: str = ""
     blocks: tuple[Block, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    attributes: Mapping[str, Any] = field(default_factory=Frozen)
     """The document's attributes, which each of its chunks gets, except those named in ``CHUNK_ATTRIBUTES``."""
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from retrieval.domain.checks import checks_argument_names, kind_of, nesting_fault, text_fault, time_fault, written
 from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.serialization import Serializable, json_names
 
 MAX_KEY_BYTES = 512
@@ -32,21 +33,7 @@ MAX_INTEGER_BITS = 1024
 """The range of a double, which every JSON parser supports."""
 
 
-class Attributes(dict[str, Any]):
-    """The attributes of an item, by name: a dictionary that refuses changes, and can be copied and sent like others."""
-
-    __slots__ = ()
-
-    def _refuse(self, *_arguments: object, **_values: object) -> Any:
-        raise TypeError("the attributes of an item do not change; make a dictionary of them, and change that")
-
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self),)
-
-
-_EMPTY: Mapping[str, Any] = Attributes()
+_EMPTY: Mapping[str, Any] = Frozen()
 
 _SHOWN, _TITLE_SHOWN, _METADATA_SHOWN = 150, 24, 40
 """The characters of an item's ``repr`` without names and quotes of its text, and those of its title and metadata."""
@@ -146,7 +133,7 @@ class Item(PublicNames):
     @classmethod
     def as_stored(cls, *, item_id: str, tags: Sequence[str] = (), **fields: Any) -> Self:
         """The item as a database holds it, without checks: it may be older than the checks."""
-        attributes = Attributes(fields.pop("attributes", _EMPTY))
+        attributes = Frozen(fields.pop("attributes", _EMPTY))
         checked = {"item_id": item_id, "tags": tuple(tags), "attributes": attributes}
         return cls._with({**_BLANK, **fields, **checked})
 
@@ -224,7 +211,7 @@ def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
         raise refusal(
             item_id, f"metadata has {len(attributes):,} attributes, and at most {MAX_ATTRIBUTES:,} fit; {hint}"
         )
-    return Attributes(
+    return Frozen(
         {
             check_key("an attribute's name", k, item_id): json_value(v, item_id, f"attribute {written(k, 60)}")
             for k, v in attributes.items()

@@ -13,6 +13,7 @@ from typing import Any
 
 from retrieval.domain import checks
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
 from retrieval.domain.serialization import Serializable
 from retrieval.domain.words import words
@@ -59,7 +60,7 @@ def checked_links(links: Links) -> Links:
         _check_key("an entity type", name, is_type=True)
         if unique := checked_ids(f"links of type {name!r}", ids):
             ids_by_type[name] = unique
-    return MappingProxyType(ids_by_type)
+    return Frozen(ids_by_type)
 
 
 def checked_ids(name: str, ids: object) -> tuple[str, ...]:
@@ -143,7 +144,7 @@ OWN_ATTRIBUTES = frozenset({PROJECT, USER, CONTENT, FINGERPRINT})
 FILTERABLE: Mapping[str, str] = MappingProxyType({PROJECT: "text", USER: "text", FINGERPRINT: "text"})
 """The attributes that a collection of memories declares as filterable."""
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOTHING: Mapping[str, Any] = Frozen()
 
 
 class Duplicates(StrEnum):
@@ -184,7 +185,7 @@ class NewMemory:
     """A text, or any other JSON value, of which ``extract_text`` makes the text that is searched."""
     occurred_at: datetime
     user_id: str | None = None
-    links: Links = field(default_factory=lambda: MappingProxyType({}))
+    links: Links = field(default_factory=Frozen)
     """Ids by entity type, such as ``{"questions": ["q1"]}``."""
     summary: str | None = None
     relevance_score: float = 1.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
 
 from retrieval.domain.checks import checked_limit, checked_time
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.notebook import table_html, text_html
 from retrieval.domain.serialization import Serializable
 
@@ -116,7 +116,7 @@ class AnalyticsTable(Sequence[Mapping[str, Any]]):
         return table_html(rows, self.columns)
 
     def _row(self, values: tuple[Any, ...]) -> Mapping[str, Any]:
-        return MappingProxyType(dict(zip(self.columns, values, strict=True)))
+        return Frozen(zip(self.columns, values, strict=True))
 
 
 def _plain(value: Any) -> Any:

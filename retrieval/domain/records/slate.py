@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import NamedTuple
 
 from retrieval.domain.checks import checked_choice, checks_argument_names, is_finite, is_storable, written
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.frozen import Frozen
 
 
 class Slot(StrEnum):
@@ -34,7 +34,7 @@ class Placed(NamedTuple):
     """The probability that it stood at this very rank, above 0 and at most ``propensity``."""
 
 
-_NONE: Mapping[str, float] = MappingProxyType({})
+_NONE: Mapping[str, float] = Frozen()
 
 
 @checks_argument_names
@@ -69,7 +69,7 @@ class ShownItem:
         self._check_share("propensity", self.propensity, 1)
         if self.rank_propensity is not None:
             self._check_share("rank_propensity", self.rank_propensity, self.propensity)
-        object.__setattr__(self, "signals", MappingProxyType(dict(self.signals)))
+        object.__setattr__(self, "signals", Frozen(self.signals))
         object.__setattr__(self, "slot", checked_choice("slot", self.slot, Slot))
 
     def _check_share(self, name: str, value: object, most: float) -> None:

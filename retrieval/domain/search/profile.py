@@ -11,6 +11,7 @@ from typing import Any
 
 from retrieval.domain.checks import checks_argument_names, written
 from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.search import profile_parts
 from retrieval.domain.search.diversity import REFINING, Diversity, Refining
 from retrieval.domain.search.profile_parts import Exploration, Learned, Recording
@@ -89,7 +90,7 @@ class Profile(Serializable):
     ``union`` or the other way round, or refining without ``weighted_sum``.
     """
 
-    legs: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"dense": 1.0, "lexical": 1.0}))
+    legs: Mapping[str, float] = field(default_factory=lambda: Frozen({"dense": 1.0, "lexical": 1.0}))
     """Weight by leg name (see ``LegName``); a leg that is not named does not run. A union does not weigh its legs."""
     fusion: Fusion = field(default_factory=Fusion)
     depth: int = DEPTH
@@ -122,7 +123,7 @@ class Profile(Serializable):
         if not legs or not any(legs.values()):
             raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
         profile_parts.check_whole("depth", self.depth, 1, MAX_DEPTH)
-        object.__setattr__(self, "legs", MappingProxyType(legs))
+        object.__setattr__(self, "legs", Frozen(legs))
         if self.synonyms != ():
             object.__setattr__(self, "synonyms", checked_synonyms(self.synonyms))
         self._check_signals()

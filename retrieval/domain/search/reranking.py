@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol
 
 from retrieval.domain.checks import checks_argument_names, written
 from retrieval.domain.errors import InvalidProfileError, RerankerRejectedError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.search.profile_parts import check_share, check_whole
 from retrieval.domain.serialization import Serializable
 
@@ -96,7 +96,7 @@ class Scored:
     """The scores that a reranker gave to candidates, or why it gave none."""
 
     reranker: str = ""
-    scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    scores: Mapping[str, float] = field(default_factory=Frozen)
     """0 to 1 by item id; empty: there are none, and the candidates keep their order."""
     note: str = ""
 

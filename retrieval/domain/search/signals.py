@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from retrieval.domain.checks import (
@@ -23,6 +22,7 @@ from retrieval.domain.checks import (
     written,
 )
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_choice, check_positive, check_share, check_weight, check_whole
 from retrieval.domain.serialization import plain
@@ -221,7 +221,7 @@ class Popularity(Signal):
         return min(1.0, math.log10(max(facts.accesses, 0) + 1) / math.log10(FULL + 1))
 
 
-PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low": 0.3})
+PRIORITIES = Frozen({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low": 0.3})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +247,7 @@ class Priority(Signal):
                 )
             check_share(f"the worth of priority {written(name)}", worth)
         check_share("the worth of an unknown priority", self.unknown)
-        object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
+        object.__setattr__(self, "values", Frozen(self.values))
         by_name = {name.strip().casefold(): worth for name, worth in self.values.items()}
         object.__setattr__(self, "_by_name", by_name)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from psycopg.errors import InvalidParameterValue
@@ -15,6 +14,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.domain.errors import DatabaseError
+from retrieval.domain.frozen import Frozen
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import OWN_ATTRIBUTES, PROJECT, USER, Memory, NewMemory, content_of
 
@@ -266,9 +266,9 @@ def _memory(row: Row) -> Memory:
         project_id=attributes.get(PROJECT, ""),
         content=content_of(item),
         user_id=attributes.get(USER),
-        links=MappingProxyType({entity_type: tuple(links[entity_type]) for entity_type in sorted(links)}),
+        links=Frozen({entity_type: tuple(links[entity_type]) for entity_type in sorted(links)}),
         occurred_at=occurred_at or own["created_at"],
-        metadata=MappingProxyType(metadata),
+        metadata=Frozen(metadata),
         **own,
     )
 
