@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -63,10 +64,13 @@ class FileLock:
         """Take the lock exclusively, without waiting; False if another holder has it: then a shared lock is lost."""
         return self._try(fcntl.LOCK_EX)
 
-    def hold_before(self, deadline: float) -> bool:
-        """Take the lock exclusively, waiting until ``deadline`` (``time.monotonic`` seconds); False after that."""
+    def hold_before(self, deadline: float, given_up: threading.Event | None = None) -> bool:
+        """Take the lock exclusively, waiting until ``deadline`` (``time.monotonic`` seconds); False after that.
+
+        ``given_up`` ends the wait sooner once it is set.
+        """
         while not self.hold():
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or (given_up is not None and given_up.is_set()):
                 return False
             time.sleep(_POLL_SECONDS)
         return True

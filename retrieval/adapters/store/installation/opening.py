@@ -6,6 +6,7 @@ Imports no SQLAlchemy, because the start of a session waits for it.
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -68,9 +69,13 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
 
 
 async def _leased(home: Path) -> EmbeddedServer:
-    """A lease on the embedded server. The thread goes on if the caller is cancelled, and gives its lease back."""
-    pool = ThreadPoolExecutor(1)
-    starting = pool.submit(start_embedded, home)
+    """A lease on the embedded server.
+
+    If the caller is cancelled, the thread waits no longer for others that start or stop the server; if it starts the
+    server already, it goes on, and gives its lease back.
+    """
+    pool, given_up = ThreadPoolExecutor(1), threading.Event()
+    starting = pool.submit(start_embedded, home, given_up=given_up)
 
     def give_back(started: Future[EmbeddedServer]) -> None:
         # In the pool's thread: the event loop may have ended meanwhile.
@@ -80,6 +85,7 @@ async def _leased(home: Path) -> EmbeddedServer:
     try:
         return await asyncio.wrap_future(starting)
     except asyncio.CancelledError:
+        given_up.set()
         starting.add_done_callback(give_back)
         raise
     finally:

@@ -88,12 +88,14 @@ class EmbeddedServer:
         self.close()
 
 
-def start_embedded(home: Path, *, timeout_seconds: float = 120.0) -> EmbeddedServer:
+def start_embedded(
+    home: Path, *, timeout_seconds: float = 120.0, given_up: threading.Event | None = None
+) -> EmbeddedServer:
     """Return a lease on the server of ``home``, after making or starting the server if necessary.
 
     Blocks for a moment if the server runs, seconds if it must be made, up to ``timeout_seconds`` if it recovers
-    from a crash: call it in a thread. Raises ConfigurationError on systems without an embedded server,
-    EmbeddedServerError if it did not start.
+    from a crash: call it in a thread. Once ``given_up`` is set, it waits no longer for others that start or stop the
+    server. Raises ConfigurationError on systems without an embedded server, EmbeddedServerError if it did not start.
     """
     if sys.platform == "win32":
         raise ConfigurationError(
@@ -101,7 +103,7 @@ def start_embedded(home: Path, *, timeout_seconds: float = 120.0) -> EmbeddedSer
         )
     deadline = time.monotonic() + timeout_seconds
     home = home.expanduser().resolve()
-    with guarded_home(home, deadline):
+    with guarded_home(home, deadline, given_up):
         return _lease(home, deadline)
 
 
@@ -156,14 +158,14 @@ def _make_home(home: Path) -> None:
 
 
 @contextlib.contextmanager
-def guarded_home(home: Path, deadline: float) -> Iterator[None]:
+def guarded_home(home: Path, deadline: float, given_up: threading.Event | None = None) -> Iterator[None]:
     """Create ``home``, an absolute path, if it is missing, and exclude other users of its data until the end.
 
-    Raises EmbeddedServerError at the deadline, and if the home cannot be used.
+    Raises EmbeddedServerError at the deadline, once given up, and if the home cannot be used.
     """
     try:
         _make_home(home)
-        with guarded(home, deadline):
+        with guarded(home, deadline, given_up):
             yield
     except OSError as error:
         raise EmbeddedServerError(
@@ -173,11 +175,14 @@ def guarded_home(home: Path, deadline: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def guarded(home: Path, deadline: float) -> Iterator[None]:
-    """Exclude other starts and stops of the server of ``home``. Raises EmbeddedServerError at the deadline."""
+def guarded(home: Path, deadline: float, given_up: threading.Event | None = None) -> Iterator[None]:
+    """Exclude other starts and stops of the server of ``home``.
+
+    Raises EmbeddedServerError at the deadline, and once given up.
+    """
     guard = FileLock(home / "guard.lock")
     try:
-        if not guard.hold_before(deadline):
+        if not guard.hold_before(deadline, given_up):
             raise EmbeddedServerError(
                 f"Another process has been starting, stopping or restoring the PostgreSQL in {home} for too long: "
                 f"try again, or see {home / 'server.log'}."
