@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise, takewhile
 from typing import Any
 
@@ -217,7 +217,7 @@ def _cut(blocks: Sequence[Block], titles: _Titles, limit: int, overlap: int, cou
         for block, size in [*untitled, *run]:
             pieces += _pieces(block, size, most, count)
             # A heading has to fit into one chunk with the beginning of its text.
-            most = max(most - size, _LEAST_LIMIT) if block.is_heading else limit - overlap
+            most = max(most - size, _LEAST_LIMIT) if block.is_heading and size <= most else limit - overlap
         above.clear()
         yield from _pack(pieces, limit, overlap, count)
 
@@ -290,10 +290,14 @@ def sentences(text: str) -> list[str]:
 
 
 def _pieces(block: Block, size: int, most: int, count: CountTokens) -> list[_Piece]:
-    """The block as pieces of at most ``most`` tokens: lines or sentences, else words, else characters."""
+    """The block as pieces of at most ``most`` tokens: lines or sentences, else words, else characters.
+
+    A heading that is cut is text: as headings, which end no chunk, its pieces would each be a chunk.
+    """
     text = block.text.strip("\n").rstrip() if block.is_lines else block.text.strip()
     if block.is_heading and size <= most:
         return [_Piece(text + _PARAGRAPHS, size, block, is_first=True)]
+    block = replace(block, is_heading=False)
     parts = _LINE.findall(text) if block.is_lines else sentences(text)
     sized = zip(parts, _sizes(parts, most, count), strict=True)
     short = [piece for part, tokens in sized for piece in _short(part, tokens, most, count)]

@@ -103,6 +103,16 @@ def test_a_heading_at_the_very_end_is_kept() -> None:
     assert cut(Block(words(0, 40)), heading("The end"))[-1].body.endswith("# The end")
 
 
+def test_a_heading_without_room_in_a_chunk_is_cut_like_a_paragraph() -> None:
+    """As pages that mark a whole paragraph as a heading have it; its text and the text below fill their chunks."""
+    text = words(0, 200, every=1000)
+    marked = Block(f"# {text}", (text[:MAX_HEADING],), is_heading=True)
+    chunks = cut(marked, Block(words(200, 60), marked.headings))
+
+    assert whole(chunks) == ["#", *text.split(), *words(200, 60).split()]
+    assert min(len(chunk.body.split()) for chunk in chunks) > 20
+
+
 def test_a_long_section_is_cut_between_paragraphs() -> None:
     """As long as a chunk is half full by then."""
     parts = [words(at, 25) for at in (0, 25, 50)]
