@@ -145,7 +145,28 @@ def _plain(data: bytes) -> _Content:
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_FRONT_TITLE = re.compile(r"^title:[ \t]*+(.+)", re.MULTILINE)
+_FRONT_KEY = re.compile(r"[^\s#\]}-].*?:(?:\s|\Z)")
+_FRONT_REST = re.compile(r"\s|[#\]}-]|\Z")
+"""The lines of a front matter that have no key: further lines of a value, and comments."""
+_FRONT_TITLE = re.compile(r"^title:[ \t]*+(?:[>|][-+\d]*+[ \t]*+((?:\n[ \t].*)++)|(.+))", re.MULTILINE)
+
+
+def _front_matter(text: str) -> tuple[str, str]:
+    """The title that the front matter gives, else an empty one, and the text behind the front matter.
+
+    Text between two lines is no front matter unless it reads as keys with their values: it would be lost.
+    """
+    front = _FRONT_MATTER.match(text)
+    lines = front[1].split("\n") if front else []
+    has_key = [_FRONT_KEY.match(line) is not None for line in lines]
+    if front is None or not any(has_key):
+        return "", text
+    if not all(is_key or _FRONT_REST.match(line) for is_key, line in zip(has_key, lines, strict=True)):
+        return "", text
+    title = _FRONT_TITLE.search(front[1])
+    return " ".join((title[1] or title[2]).split()).strip("\"'") if title else "", text[front.end() :]
+
+
 # No part goes on behind a sign that begins another, so that many signs without an end take no longer than other text.
 _MARKUP = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]++|\([^()]*+\))*+\)|[*`]+|(?<!\s)\s*+\{#[^{}]*+\}\s*+$|<[^<>]*+>")
 
@@ -153,13 +174,10 @@ _MARKUP = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]++|\([^()]*+\))*+\)|[*`]+|(?<!
 def _markdown(data: bytes) -> _Content:
     from markdown_it import MarkdownIt
 
-    text = _text_of(data)
-    front = _FRONT_MATTER.match(text)
-    front_title = _FRONT_TITLE.search(front[1]) if front else None
-    text = text[front.end() :] if front else text
+    title, text = _front_matter(_text_of(data))
     parser = MarkdownIt("commonmark").enable("table").disable("inline")
     lines = text.split("\n")
-    path, title, position = _Path(), front_title[1].strip().strip("\"'") if front_title else "", 0
+    path, position = _Path(), 0
     blocks: list[Block] = []
     tokens = parser.parse(text)
 

@@ -47,11 +47,27 @@ def test_markdown_has_headings_of_both_kinds_and_none_in_code() -> None:
     assert [block.is_lines for block in document.blocks] == [False, False, True, False, True, False]
 
 
-def test_the_front_matter_of_markdown_names_the_title() -> None:
+@pytest.mark.parametrize(
+    "front",
+    [
+        'tags: x\ntitle: "A title"',
+        "# A note\n\ntags:\n- x\n- y\ntitle: >-\n  A\n  title",
+        "title: |\n A title\nog:x: {\n}",
+    ],
+)
+def test_the_front_matter_of_markdown_names_the_title(front: str) -> None:
     """The front matter is not part of the text."""
-    document = read('---\ntags: x\ntitle: "A title"\n---\n# One\n\ntext', "markdown")
+    document = read(f"---\n{front}\n---\n# One\n\ntext", "markdown")
 
     assert (document.title, texts_of(document)[0][0]) == ("A title", "# One")
+
+
+@pytest.mark.parametrize("between", ["\nOne, two.\n", "To all: one\nTwo, three.\n", "# One\n\n- two\n", "http://x/y\n"])
+def test_text_between_two_rules_is_no_front_matter(between: str) -> None:
+    """A page may begin with a line across it."""
+    texts = [text for text, _ in texts_of(read(f"---\n{between}\n---\n\nThe rest", "markdown"))]
+
+    assert " ".join(texts).split() == [*between.split(), "The", "rest"]
 
 
 @pytest.mark.parametrize(
