@@ -66,11 +66,10 @@ def _plain_pdf(pages: Sequence[str]) -> bytes:
     return body + f"{end}%%EOF\n".encode()
 
 
-def docx(paragraphs: Sequence[tuple[str, str]], *, before: str = "", extra: int = 0) -> bytes:
+def docx(paragraphs: Sequence[tuple[str, str]], *, before: str = "", extra: bytes = b"") -> bytes:
     """A DOCX of paragraphs, each with its style: ``Title``, ``Heading 1`` or none.
 
-    ``before`` stands before the document's element, such as a definition of entities; ``extra``: so many bytes of
-    nothing, packed small.
+    ``before`` stands before the document's element, such as a definition of entities; ``extra``: another file in it.
     """
     body = "".join(
         f'<w:p><w:pPr><w:pStyle w:val="{style.replace(" ", "")}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
@@ -89,7 +88,7 @@ def docx(paragraphs: Sequence[tuple[str, str]], *, before: str = "", extra: int 
         )
         packed.writestr("word/styles.xml", f'<w:styles xmlns:w="{_WORD}">{styles}</w:styles>')
         if extra:
-            packed.writestr("word/nothing.bin", b"\0" * extra)
+            packed.writestr("word/extra.bin", extra)
     return buffer.getvalue()
 
 

@@ -261,12 +261,20 @@ def test_an_unreadable_document_is_refused_with_a_reason(form: str, data: bytes,
         read(data, form)
 
 
-def test_docx_that_is_large_unpacked_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However small it is packed."""
-    monkeypatch.setattr(documents, "MAX_UNPACKED_BYTES", 1_000_000)
+@pytest.mark.parametrize("start", [b"<", b" ", b"\0", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"])
+def test_docx_with_much_xml_is_refused(monkeypatch: pytest.MonkeyPatch, start: bytes) -> None:
+    """However small it is packed, and whatever the names in it: a parser takes many times its bytes."""
+    monkeypatch.setattr(documents, "MAX_XML_BYTES", 100_000)
 
-    with pytest.raises(InvalidItemError, match="bytes unpacked; at most 1,000,000 are read"):
-        read(docx([("", "text")], extra=1_000_000), "docx")
+    with pytest.raises(InvalidItemError, match=r"bytes of XML; at most 100,000 are read"):
+        read(docx([("", "text")], extra=start.ljust(100_000)), "docx")
+
+
+def test_pictures_of_a_docx_have_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not read."""
+    monkeypatch.setattr(documents, "MAX_XML_BYTES", 100_000)
+
+    assert texts_of(read(docx([("", "text")], extra=b"\x89PNG".ljust(100_000)), "docx")) == [("text", ())]
 
 
 @pytest.mark.parametrize(
