@@ -55,6 +55,8 @@ FORMAT, VERSION = "retrieval collection", 1
 
 _ROWS, _BYTES = 200, 4 * 1024 * 1024
 """The most rows, and about the most bytes of a file, that are stored at a time."""
+_MOST_BYTES_OF_ROW = 1024**3
+"""PostgreSQL's limit of a value, and so of the row that an export wrote."""
 _ROUNDING = 0.01
 _MOST_HALF_LIVES = 1000
 """The most half-lives between the landmark of arms and an event: its weight is a power of two, below 2^1024."""
@@ -382,7 +384,7 @@ def _with_lines(file: str, first: int, number: int) -> Iterator[None]:
 
 def _lines(file: str) -> Iterator[tuple[int, dict[str, Any], int]]:
     """The lines' objects with their numbers and sizes. Raises ``InvalidRequestError`` for a line without one."""
-    for line in read_lines(file):
+    for line in read_lines(file, max_line_bytes=_MOST_BYTES_OF_ROW):
         try:
             value = None if line.too_long else json_of(line.data)
         except JSONTextError as error:

@@ -19,6 +19,7 @@ from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.readers.lines import read_lines
 from retrieval.adapters.store.items.transfer import KINDS
 from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import ConflictError, InvalidRequestError, UnknownCollectionError
@@ -474,6 +475,20 @@ async def test_a_large_collection_is_streamed(
     assert largest == 7
     moved = await other.collection("docs", create=False)
     assert await derived(other, moved) == await derived(platform, source)
+
+
+async def test_an_item_of_any_size_moves(
+    platform: Platform, other: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its attributes, and as JSON, it may be longer than a line that an ingest reads."""
+    monkeypatch.setattr(read_lines, "__kwdefaults__", {"max_line_bytes": 20_000})
+    docs = await platform.collection("docs")
+    await docs.add([{"id": "a", "text": "one\n" * 5000, "log": "two " * 5000}])
+    await platform.export_collection("docs", tmp_path / "docs.jsonl")
+    await other.import_collection(tmp_path / "docs.jsonl")
+
+    moved = await other.collection("docs", create=False)
+    assert await moved.get(["a"]) == await docs.get(["a"])
 
 
 async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_path: Path) -> None:
