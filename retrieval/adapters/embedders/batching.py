@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, TypeVar
 
 import numpy as np
@@ -63,7 +64,8 @@ def measure_of(embedder: Embedder | None) -> TokenMeasure:
     if embedder is None or count is None:
         return TokenMeasure(lambda texts: [estimated_tokens(text) if text else 0 for text in texts])
     prefix = len(embedder.space.prefix(TextRole.DOCUMENT).encode())
-    return TokenMeasure(count, getattr(embedder, "max_tokens", None), _AROUND + prefix)
+    refused_bytes = getattr(embedder, "refused_bytes", inf)
+    return TokenMeasure(count, getattr(embedder, "max_tokens", None), _AROUND + prefix, refused_bytes)
 
 
 def batches(sizes: Sequence[int], *, max_items: int, max_size: int) -> Iterator[range]:

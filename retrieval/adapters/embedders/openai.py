@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Sequence
+from math import inf
 from operator import itemgetter
 from typing import Any, Unpack
 
@@ -206,6 +207,8 @@ class OpenAIEmbedder(EndpointClient):
         self._is_implicit = is_implicit
         self._found_too_long: set[bytes] = set()
         """The hashes of texts that the server refused as too long, so that they are reported as cut."""
+        self.refused_bytes = inf
+        """The bytes of the shortest of them."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text: estimates, but above the limit for texts that the server refused as too long."""
@@ -251,6 +254,7 @@ class OpenAIEmbedder(EndpointClient):
             shortest = cut(texts[0], min(self.max_tokens, max(size // 2, _LEAST_BYTES)))
             if shortest != texts[0]:
                 self._found_too_long.add(text_hash(texts[0]))
+                self.refused_bytes = min(self.refused_bytes, size)
                 return await self._embed_batch([shortest], role)
             raise EmbedderRejectedError(
                 f"{refusal}; set max_input_tokens (now {self.max_tokens}) to what it takes"

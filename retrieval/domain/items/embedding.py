@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Protocol
 
 import numpy as np
@@ -119,6 +120,8 @@ class TokenMeasure:
     """The most tokens of one text that the model reads; None: unknown, or no limit."""
     around: int = 0
     """The most tokens that the embedder adds to a text, its prefix included."""
+    refused_bytes: float = inf
+    """The bytes of the shortest text, with its prefix, that a server refused as too long: its limit may be lower."""
 
     def number_cut(self, texts: Sequence[str]) -> int:
         """The number of texts that are longer than the model reads."""
@@ -126,7 +129,8 @@ class TokenMeasure:
 
     def _is_cut(self, text: str, most: int) -> bool:
         # No token is shorter than a byte: most texts need not be split to see that they fit.
-        if len(text) * 4 + self.around <= most or len(text.encode()) + self.around <= most:
+        fitting = min(most, self.refused_bytes - 1)
+        if len(text) * 4 + self.around <= fitting or len(text.encode()) + self.around <= fitting:
             return False
         # Splitting a huge text would hold up the process; its length or its first words show that it is too long.
         if len(text) > most * _MOST_CHARACTERS_A_TOKEN:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from retrieval import Settings
+from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.embedders.chosen import configured_embedder
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
@@ -189,6 +190,17 @@ async def test_texts_that_were_cut_have_too_many_tokens(
     assert [tokens > embedder.max_tokens for tokens in embedder.count_tokens(texts)] == [False, False, True]
     await embedder.embed(texts, TextRole.DOCUMENT)
     assert [tokens > embedder.max_tokens for tokens in embedder.count_tokens(texts)] == [True, False, True]
+
+
+async def test_texts_that_a_model_of_an_unknown_limit_refuses_are_counted(
+    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
+) -> None:
+    """Its limit may be lower than the one that is assumed, by which they would fit."""
+    server.max_text_bytes = 400
+    embedder = make(max_input_tokens=8000)
+    texts = ["0123456789" * 50, "short", "0123456789" * 60]
+    await embedder.embed(texts, TextRole.DOCUMENT)
+    assert measure_of(embedder).number_cut(texts) == 2
 
 
 async def test_a_server_with_a_smaller_model_says_which_option(
