@@ -18,7 +18,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.memories import read_expiries
 from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import LegResults
-from retrieval.adapters.store.search.facts import Candidates, FactsRequest, ItemFacts, read_facts
+from retrieval.adapters.store.search.facts import Candidates, ItemFacts, read_facts
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import Advice, InvalidRequestError
 from retrieval.domain.records.slate import Placed, Slot
@@ -53,22 +53,17 @@ async def add_signals(
     needs_entities = any(isinstance(signal, EntityOverlap) for signal in weighing)
     needs_vectors = any(isinstance(signal, VectorSimilarity) for signal in weighing)
     questions = [_question(query, now) for query in queries]
-    request = FactsRequest(
-        collection_id=place.collection_id,
-        searches=[Candidates(_ids(results), query.vector) for results, query in zip(each, queries, strict=True)],
+    facts = await read_facts(
+        place,
+        [Candidates(_ids(results), query.vector) for results, query in zip(each, queries, strict=True)],
         names=frozenset().union(*(signal.reads for signal in weighing)),
         with_entities=needs_entities and any(query.entities for query in queries),
         space=space if needs_vectors else None,
     )
-    facts = await read_facts(place.database, place.tenant_id, request)
-
-    def signalled(results: LegResults, items: Mapping[str, ItemFacts], question: Question) -> LegResults:
-        signals = [signal for signal in profile.signals if signal.weight or not signal.compares(question)]
-        alive = {key: item for key, item in items.items() if item.expires_at is None or item.expires_at > now}
-        return with_signals(results, signals, alive, question)
-
-    is_long = sum(map(len, facts)) >= LONG
-    return await aside(lambda: list(map(signalled, each, facts, questions)), is_long=is_long)
+    return await aside(
+        lambda: [_with_signals(*own, profile.signals, now) for own in zip(each, facts, questions, strict=True)],
+        is_long=sum(map(len, facts)) >= LONG,
+    )
 
 
 async def remove_expired(place: CollectionPlace, each: Sequence[LegResults], now: datetime) -> list[LegResults]:
@@ -81,17 +76,19 @@ async def remove_expired(place: CollectionPlace, each: Sequence[LegResults], now
     return [only(results, set(_ids(results)) - expired) for results in each]
 
 
-def with_signals(
-    results: LegResults, signals: Sequence[Signal], items: Mapping[str, ItemFacts], question: Question
+def _with_signals(
+    results: LegResults, items: Mapping[str, ItemFacts], question: Question, signals: Sequence[Signal], now: datetime
 ) -> LegResults:
     """The candidates with facts, and a ranking for each signal, best first; equal values by item id. Pure."""
-    existing = only(results, items)
+    alive = {key: item for key, item in items.items() if item.expires_at is None or item.expires_at > now}
+    existing = only(results, alive)
     rankings = dict(existing.rankings)
     for signal in signals:
-        values = sorted((-signal.value(item.facts, question), item_id) for item_id, item in items.items())
-        rankings[signal.key] = [
-            Candidate(signal.key, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
-        ]
+        if signal.weight or not signal.compares(question):
+            values = sorted((-signal.value(item.facts, question), item_id) for item_id, item in alive.items())
+            rankings[signal.key] = [
+                Candidate(signal.key, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
+            ]
     return replace(existing, rankings=rankings)
 
 

@@ -32,10 +32,6 @@ EntityKey = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
 
 
-READ = frozenset({"title", "body", "attributes", "tags", "verdicts"})
-"""The facts that are read only where a signal needs them: long ones, and those in other tables."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts about a candidate."""
@@ -73,7 +69,10 @@ class Signal(ABC):
 
     name: ClassVar[str]
     reads: ClassVar[frozenset[str]] = frozenset()
-    """The facts of ``READ`` that the value is computed from: no others are read for it."""
+    """Of ``title``, ``body``, ``attributes``, ``tags`` and ``verdicts``, those that the value is computed from.
+
+    They are long or in other tables, so they are read only where a signal needs them.
+    """
     weight: float
 
     def __post_init__(self) -> None:

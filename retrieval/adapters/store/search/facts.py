@@ -12,13 +12,13 @@ import sqlalchemy as sa
 
 from retrieval.adapters.store.arrays import half_vector
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.adapters.store.tables import arms, items, memories, memory_links
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import ANYWHERE
-from retrieval.domain.search.signals import READ, Facts
+from retrieval.domain.search.signals import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,6 @@ class Candidates:
     """The query's vector, shape (dimensions,), unit length, for the cosines; None: no cosines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactsRequest:
-    """A request for facts about the candidates of several searches."""
-
-    collection_id: int
-    searches: Sequence[Candidates]
-    names: frozenset[str] = READ
-    """The optional facts to read; the others are always read."""
-    with_entities: bool = False
-    """Whether to read the items' links."""
-    space: StoredSpace | None = None
-    """The space of the cosines; None: no cosines."""
-
-
 @dataclass(frozen=True, slots=True)
 class ItemFacts:
     """The facts about an existing item, and its expiry."""
@@ -52,25 +38,36 @@ class ItemFacts:
     expires_at: datetime | None
 
 
-async def read_facts(database: Database, tenant_id: int, request: FactsRequest) -> list[dict[str, ItemFacts]]:
-    """The facts about the existing candidates of each search, by item id; each item is read once."""
-    all_ids = list(dict.fromkeys(item_id for search in request.searches for item_id in search.item_ids))
+async def read_facts(
+    at: CollectionPlace,
+    searches: Sequence[Candidates],
+    *,
+    names: frozenset[str],
+    with_entities: bool,
+    space: StoredSpace | None,
+) -> list[dict[str, ItemFacts]]:
+    """The facts about the existing candidates of each search, by item id; each item is read once.
+
+    ``names``: what the signals read (``Signal.reads``); ``with_entities``: whether to read the items' links; ``space``:
+    that of the cosines, None: no cosines.
+    """
+    all_ids = list(dict.fromkeys(item_id for search in searches for item_id in search.item_ids))
     if not all_ids:
-        return [{} for _ in request.searches]
-    values = {"collection_id": request.collection_id, "item_ids": all_ids}
-    statements = [_items(request.names).bind(**values)]
-    if request.with_entities:
+        return [{} for _ in searches]
+    values = {"collection_id": at.collection_id, "item_ids": all_ids}
+    statements = [_items(names).bind(**values)]
+    if with_entities:
         statements.append(_LINKS.bind(**values))
-    cosines_of = [_cosines_of(request, search) for search in request.searches]
+    cosines_of = [_cosines_of(at.collection_id, space, search) for search in searches]
     statements += [statement for statement in cosines_of if statement is not None]
-    answers = iter(await database.read_each(tenant_id, statements))
+    answers = iter(await at.database.read_each(at.tenant_id, statements))
     rows = {row[0]: row for row in next(answers)}
     entities: dict[str, set[tuple[str, str]]] = {}
-    for item_id, kind, entity_id in next(answers) if request.with_entities else ():
+    for item_id, kind, entity_id in next(answers) if with_entities else ():
         entities.setdefault(item_id, set()).add((kind, entity_id))
     links = {item_id: frozenset(pairs) for item_id, pairs in entities.items()}
     facts = []
-    for search, statement in zip(request.searches, cosines_of, strict=True):
+    for search, statement in zip(searches, cosines_of, strict=True):
         cosines: dict[str, float] = {} if statement is None else dict(next(answers))
         facts.append(
             {
@@ -123,13 +120,12 @@ _COSINES = """
 """
 
 
-def _cosines_of(request: FactsRequest, search: Candidates) -> Compiled | None:
-    """The statement that reads a search's cosines, if they are requested."""
-    if request.space is None or search.vector is None:
+def _cosines_of(collection_id: int, space: StoredSpace | None, search: Candidates) -> Compiled | None:
+    """The statement that reads a search's cosines; None without a space or a vector."""
+    if space is None or search.vector is None:
         return None
-    statement = for_table(_COSINES, request.space.table_name)
-    values = {"collection_id": request.collection_id, "item_ids": list(search.item_ids)}
-    return statement.bind(**values, vector=half_vector(search.vector))
+    values = {"collection_id": collection_id, "item_ids": list(search.item_ids)}
+    return for_table(_COSINES, space.table_name).bind(**values, vector=half_vector(search.vector))
 
 
 def _facts_of(row: Row, cosine: float | None, entities: frozenset[tuple[str, str]]) -> ItemFacts:
