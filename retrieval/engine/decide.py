@@ -71,6 +71,10 @@ class Decision:
         return bool(self.candidates) or self.record.model_version > 0
 
 
+_ARMS, _STACK = "arms", "stack"
+"""The names of the statements that a decision may need."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Facts:
     cluster: int | None
@@ -100,11 +104,11 @@ class Decider:
         """
         facts = [await self._facts(collection, request) for request in requests]
         statements_of = [self._statements(collection, *pair, now) for pair in zip(requests, facts, strict=True)]
-        statements = [statement for some in statements_of for statement in some]
+        statements = [statement for some in statements_of for statement in some.values()]
         answers = iter(await self.database.read_each(self.tenant_id, statements, settings) if statements else [])
         return await aside(
             lambda: [
-                _decide([next(answers) for _ in some], request, own_facts, now)
+                _decide({name: next(answers) for name in some}, request, own_facts, now)
                 for request, own_facts, some in zip(requests, facts, statements_of, strict=True)
             ],
             is_long=sum(len(request.ranked) for request in requests) >= LONG,
@@ -148,26 +152,23 @@ class Decider:
 
     def _statements(
         self, collection: StoredCollection, request: DecisionRequest, facts: _Facts, now: datetime
-    ) -> list[Compiled]:
-        """The statements that read the candidates' arms and the signals of a stack, where the decision needs them."""
+    ) -> dict[str, Compiled]:
+        """The statements that the decision needs: for the candidates' arms, and for the signals of a stack."""
         learned, exploration = request.profile.learned, request.profile.exploration
         if not request.ranked or (facts.model is None and exploration.is_off):
-            return []
+            return {}
         from retrieval.adapters.store.learning.arms import arms_statement
         from retrieval.adapters.store.learning.models import stack_statement
         from retrieval.engine.scoring import reads_arms
 
-        item_ids = [candidate.item_id for candidate in request.ranked]
-        statements = []
+        number, item_ids = collection.collection_id, [candidate.item_id for candidate in request.ranked]
+        statements = {}
         if reads_arms(facts.model, learned, exploration):
-            statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
+            statements[_ARMS] = arms_statement(number, item_ids=item_ids, buckets=facts.buckets, now=now)
         if facts.model is not None and learned.combination is Combination.LOGIT_STACK:
-            space_id = collection.space.space_id if collection.space else None
-            vector = request.vector if facts.model.space_id == space_id else None
+            vector = request.vector if facts.model.space_id == collection.space_id else None
             version = facts.model.version
-            statements.append(
-                stack_statement(collection.collection_id, version=version, item_ids=item_ids, vector=vector)
-            )
+            statements[_STACK] = stack_statement(number, version=version, item_ids=item_ids, vector=vector)
         return statements
 
 
@@ -193,8 +194,8 @@ def slate(
     return placed, decision.record.explored(policy_for(profile.exploration).recorded_as, propensity)
 
 
-def _decide(rows: Sequence[Sequence[Row]], request: DecisionRequest, facts: _Facts, now: datetime) -> Decision:
-    """The decision; ``rows`` are the answers to the statements, which may be none."""
+def _decide(rows: Mapping[str, Sequence[Row]], request: DecisionRequest, facts: _Facts, now: datetime) -> Decision:
+    """The decision; ``rows``: the answers to the statements, of which there may be none, by their names."""
     unchanged = Decision(
         ranked=request.ranked,
         candidates=(),
@@ -204,16 +205,15 @@ def _decide(rows: Sequence[Sequence[Row]], request: DecisionRequest, facts: _Fac
     if not rows:
         return unchanged
     from retrieval.adapters.store.learning.arms import arms_from
-    from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, reads_arms, scored, unlearned
+    from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, scored, unlearned
     from retrieval.learning.slate import is_eligible
     from retrieval.learning.stack import AFFINITY, LENGTH, affinity_signal, length_signal
 
     learned, exploration = request.profile.learned, request.profile.exploration
-    answers = iter(rows)
-    arms = arms_from(next(answers)) if reads_arms(facts.model, learned, exploration) else {}
+    arms = arms_from(rows[_ARMS]) if _ARMS in rows else {}
     stack_signals = {}
-    if (stack_rows := next(answers, None)) is not None:
-        [(octets, cosines)] = stack_rows
+    if _STACK in rows:
+        [(octets, cosines)] = rows[_STACK]
         stack_signals = {AFFINITY: affinity_signal(cosines), LENGTH: length_signal(octets)}
     relevance = [candidate.score for candidate in request.ranked]
     if not request.is_reranked:

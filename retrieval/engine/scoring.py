@@ -44,9 +44,9 @@ class Pool:
 
 def reads_arms(model: LearnedModel | None, learned: Learned, exploration: Exploration) -> bool:
     """True if exploration, a sum, or the weights of a stack use the rewards of single items."""
-    if model is None or not exploration.is_off:
+    if model is None:
         return not exploration.is_off
-    return learned.combination is Combination.SUM or model.stack.weighs_items
+    return not exploration.is_off or learned.combination is Combination.SUM or model.stack.weighs_items
 
 
 def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> Posterior:
