@@ -224,15 +224,6 @@ class CollectionHandle:
         self._read_at = self.shared.clock()
         return stored
 
-    async def check_exists(self, error: DatabaseError, collection_id: int) -> None:
-        """Raise ``UnknownCollectionError`` if the error's cause is that the collection was removed."""
-        if type(error) not in {MissingPrivilegeError, DatabaseError}:
-            return
-        if (await self.refresh()).collection_id != collection_id:
-            raise UnknownCollectionError(
-                f"collection {self.name!r} was removed meanwhile, and another was made; try again"
-            ) from error
-
 
 def checks_existence(
     call: Callable[Concatenate[CollectionHandle, _Arguments], Awaitable[_Answer]],
@@ -249,7 +240,11 @@ def checks_existence(
         try:
             return await call(handle, *args, **kwargs)
         except DatabaseError as error:
-            await handle.check_exists(error, collection_id)
+            may_be_removed = type(error) in {MissingPrivilegeError, DatabaseError}
+            if may_be_removed and (await handle.refresh()).collection_id != collection_id:
+                raise UnknownCollectionError(
+                    f"collection {handle.name!r} was removed meanwhile, and another was made; try again"
+                ) from error
             raise
         finally:
             recorder.end_call()
