@@ -238,7 +238,9 @@ class Searcher:
         is_recorded = self.recorder is not None and is_sampled(plan.profile.recording, self.chance)
         requests: tuple[CandidateRequest, ...] = (plan.request,)
         if request.preferred:
-            requests += tuple(self._plan_preferred(narrowed, why_no_vector, plan) for narrowed in request.narrowed)
+            for narrowed in request.narrowed:
+                check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
+                requests += (plan_preferred(self.collection, narrowed, why_no_vector, plan),)
         return RunningSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, requests)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
@@ -262,10 +264,6 @@ class Searcher:
                 self._plans.clear()
             self._plans[key] = plan  # the plan keeps profile and filter alive, so their id() stays theirs
         return plan
-
-    def _plan_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan) -> CandidateRequest:
-        check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
-        return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
     async def _find(self, search: RunningSearch, requests: Sequence[CandidateRequest], *, is_long: bool) -> LegResults:
         """The candidates of a query and its rewrites, by each of the requests."""
