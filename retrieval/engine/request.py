@@ -388,9 +388,9 @@ async def query_vectors(
     without_vector = [request for request in requests if request.vector is None]
     if not without_vector:
         return vectors, None
-    embedded, why_none = await _embed(collection, embedder, without_vector)
+    embedded, why_missing = await _embed(collection, embedder, without_vector)
     remaining = iter(embedded)
-    return [next(remaining) if vector is None else vector for vector in vectors], why_none
+    return [next(remaining) if vector is None else vector for vector in vectors], why_missing
 
 
 async def _embed(
@@ -398,11 +398,11 @@ async def _embed(
 ) -> tuple[Sequence[Vector | None], str | None]:
     no_vectors: list[Vector | None] = [None] * len(requests)
     profile = requests[0].profile or collection.profile
-    why_none = _why_no_vectors(collection, embedder, profile)
+    why_missing = _why_no_vectors(collection, embedder, profile)
     if not all(request.query for request in requests):
-        why_none = why_none or f"{_missing_part(profile)}: there are no words to embed"
-    if why_none is not None or embedder is None:
-        return no_vectors, why_none
+        why_missing = why_missing or f"{_missing_part(profile)}: there are no words to embed"
+    if why_missing is not None or embedder is None:
+        return no_vectors, why_missing
     vectors, error = await embedder.try_queries([request.query for request in requests])
     if error is None:
         return vectors, None

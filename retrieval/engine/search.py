@@ -158,11 +158,11 @@ class Searcher:
         with span("retrieval.search") as search_span, Stages(self.clock, search_span) as stages:
             stages.begin("retrieval.embed", "embed")
             wordings = [wording for request in requests for wording in request.wordings]
-            vectors, why_none = await query_vectors(self.collection, self.embedder, wordings)
+            vectors, why_missing = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
             remaining = iter(vectors)
             searches = await aside(
-                lambda: [self._prepare(request, remaining, why_none) for request in requests], is_long=is_long
+                lambda: [self._prepare(request, remaining, why_missing) for request in requests], is_long=is_long
             )
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
@@ -201,8 +201,8 @@ class Searcher:
 
     async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
         """Each leg's candidates before fusion, without expired ones: for tuning and completions."""
-        [vector], why_none = await query_vectors(self.collection, self.embedder, [request])
-        plan = self._plan(request, why_none if vector is None else None)
+        [vector], why_missing = await query_vectors(self.collection, self.embedder, [request])
+        plan = self._plan(request, why_missing if vector is None else None)
         query = _query(request, vector, self._now(), plan.profile)
         bare = replace(plan.request, with_items=False, likely=None, with_vectors=False)
         bare = replace(bare, with_both_scores=SCORED_BOTH_WAYS.issubset(bare.legs), ranks_both_scores=True)
@@ -223,10 +223,12 @@ class Searcher:
                 values += sum(extent(condition).values for condition in filters if condition is not None)
         return values >= LONG
 
-    def _prepare(self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None) -> RunningSearch:
-        """The search; ``vectors`` begin with those of its wordings."""
+    def _prepare(
+        self, request: SearchRequest, vectors: Iterator[Vector | None], why_missing: str | None
+    ) -> RunningSearch:
+        """The search; ``vectors`` begin with those of its wordings, ``why_missing`` says why some are None."""
         now, vector = self._now(), next(vectors)
-        why_no_vector = why_none if vector is None else None
+        why_no_vector = why_missing if vector is None else None
         plan = self._plan(request, why_no_vector)
         queries: tuple[Query, ...] = (_query(request, vector, now, plan.profile),)
         if request.rewrites:
@@ -234,7 +236,7 @@ class Searcher:
             if LegName.DENSE in plan.request.legs and not all(query.vector is not None for query in queries):
                 # All wordings run the same legs.
                 queries = tuple(query for query in queries if query.vector is not None)
-                plan = replace(plan, notes=(*plan.notes, _FEWER_REWRITES.format(why_none)))
+                plan = replace(plan, notes=(*plan.notes, _FEWER_REWRITES.format(why_missing)))
         is_recorded = self.recorder is not None and is_sampled(plan.profile.recording, self.chance)
         requests: tuple[CandidateRequest, ...] = (plan.request,)
         if request.preferred:
