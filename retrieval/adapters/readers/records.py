@@ -46,10 +46,9 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     - ``title`` and ``text`` (else ``body``, else ``content``, ``page_content`` or ``document`` if that is text): texts.
     - ``metadata`` (else ``attributes``): an object.
     - ``kind``, ``tags``, ``status``, ``source`` and ``occurred_at`` (else ``event_time``): at the top or in the
-      metadata; the top takes precedence, and the other becomes an attribute. A time is ISO 8601 text or a
-      ``datetime``: without a zone it is UTC, a date alone is midnight UTC, an empty text is no time.
-    - Every other entry becomes an attribute; so does the second of two names of one field. An attribute with one value
-      at the top and another in the metadata is refused.
+      metadata; the top takes precedence. A time is ISO 8601 text or a ``datetime``: without a zone it is UTC, a date
+      alone is midnight UTC, an empty text is no time.
+    - Every other entry becomes an attribute; so does the second of two names of one field.
     - A vector at the top (see ``check_no_vector``) is refused; an entry that is null counts as missing.
     - With ``clean``, texts are stored without the characters that are refused (see ``retrieval.domain.checks``).
 
@@ -67,20 +66,7 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     for field in _ALSO_IN_METADATA:
         if fields[field] is None:
             fields[field] = _pop_first(metadata, FIELD_NAMES[field])
-    return item_from_fields(fields, _united(metadata, top, key), clean=clean)
-
-
-def _united(within: Mapping[str, Any], outside: Mapping[str, Any], key: str = "") -> dict[str, Any]:
-    """The entries of the metadata and those that are no part of it.
-
-    Raises ``InvalidItemError`` for an entry of both with different values, of which one would be lost.
-    """
-    for name, value in outside.items():
-        if within.get(name) not in (None, value):
-            raise InvalidItemError(
-                f"{written(name, 60)} has different values inside and outside the metadata; give one", item_id=key
-            )
-    return {**within, **outside}
+    return item_from_fields(fields, {**metadata, **top}, clean=clean)
 
 
 def check_no_vector(entries: Mapping[str, Any], item_id: str) -> None:
@@ -177,7 +163,7 @@ def mapped_record(record: Any, columns: Mapping[str, str]) -> Any:
         (attributes if field is None else fields)[name] = value
     aliases = {alias for name in fields for names in FIELD_NAMES.values() if name in names for alias in names}
     displaced = {name: top.pop(name) for name in list(top) if name in aliases}
-    return {**top, inner: _united(within, {**displaced, **attributes}), **fields}
+    return {**top, inner: {**within, **displaced, **attributes}, **fields}
 
 
 def lacks_id(record: Any) -> bool:

@@ -406,6 +406,8 @@ _SERVICE_FIELDS = ("version", "created_at", "updated_at")
 _TWO_NAMES = (("text", "body"), ("metadata", "attributes"), ("occurred_at", "event_time"))
 """Each pair names one part."""
 
+_FIELDS = frozenset(name for names in FIELD_NAMES.values() for name in names)
+
 
 def sent_item(record: Mapping[str, Any]) -> Item:
     """The item in a request; one that was received before is read without the fields that the service added.
@@ -423,13 +425,17 @@ def sent_item(record: Mapping[str, Any]) -> Item:
 
 
 def _fault_in(record: Mapping[str, Any]) -> str | None:
-    """A member that would silently become an attribute; None: there is none."""
+    """A member that would silently become an attribute, or have no effect beside another one; None: there is none."""
     for name in _SERVICE_FIELDS:
         if name in record:
             return f"{name!r} is set by the service; leave it out, or put your own in 'metadata'"
     for name, other in _TWO_NAMES:
         if name in record and record.get(other, record[name]) != record[name]:
             return f"{name!r} and {other!r} are two names of one field, but have different values; give one"
+    metadata = record.get("metadata", record.get("attributes"))
+    for name, value in record.items() if isinstance(metadata, Mapping) else ():
+        if name not in _FIELDS and metadata.get(name) not in (None, value):
+            return f"{written(name, 60)} has different values inside and outside the metadata; give one"
     return None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.readers.records import mapped_columns, mapped_record
+from retrieval.adapters.readers.records import mapped_columns
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, MAX_NESTING, Item
 
@@ -112,25 +112,13 @@ def test_reserved_names_fill_their_own_fields(where: str) -> None:
 
 
 def test_the_top_goes_before_the_metadata() -> None:
-    """A field's name in the metadata is then an attribute."""
-    item = item_from_record({"_id": "d1", "kind": "top", "a": 1, "metadata": {"kind": "below", "a": 1, "b": "below"}})
+    """If a name has two values, the top level's is used; a field's name in the metadata is then an attribute."""
+    item = item_from_record(
+        {"_id": "d1", "kind": "top", "a": "top", "metadata": {"kind": "below", "a": "below", "b": "below"}}
+    )
 
     assert item.kind == "top"
-    assert item.attributes == {"kind": "below", "a": 1, "b": "below"}
-
-
-@pytest.mark.parametrize(
-    ("record", "columns"),
-    [
-        ({"year": 1, "metadata": {"year": 2}}, {}),
-        ({"year": 1, "published": 2}, {"attributes.year": "published"}),
-        ({"published": 1, "metadata": {"year": 2}}, {"attributes.year": "published"}),
-    ],
-)
-def test_two_values_of_an_attribute_are_refused(record: dict[str, Any], columns: dict[str, str]) -> None:
-    """One of them would be lost."""
-    with pytest.raises(InvalidItemError, match="'year' has different values inside and outside the metadata; give one"):
-        item_from_record(mapped_record({"_id": "d1", **record}, columns))
+    assert item.attributes == {"kind": "below", "a": "top", "b": "below"}
 
 
 def test_nothing_that_a_record_says_is_lost() -> None:
