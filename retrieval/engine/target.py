@@ -45,9 +45,16 @@ class TargetCandidate(NamedTuple):
 
 
 def needs_vectors(pool: RecordedPool, target: NamedProfile) -> bool:
-    """Whether ``target_slate`` needs the vectors of the candidates: it refines another order than the recorded one."""
-    answered = target.version is not None and target.version == pool.profile_version
-    return not answered and REFINING in pool.scores and _refines_anew(pool, target.profile)
+    """Whether ``target_slate`` needs the candidates' vectors: the profile refines another order than the recorded one.
+
+    A version that answered the search needs none, because its probabilities are recorded.
+    """
+    return not _answered(pool, target) and REFINING in pool.scores and _refines_anew(pool, target.profile)
+
+
+def _answered(pool: RecordedPool, target: NamedProfile) -> bool:
+    """Whether this version of the profile answered the search."""
+    return target.version is not None and target.version == pool.profile_version
 
 
 def with_likeness(pool: RecordedPool, profile: Profile, vectors: PoolVectors) -> RecordedPool:
@@ -363,7 +370,7 @@ def target_slate(
         return Unanswerable.NO_HITS
     if pool.is_continued:
         return Unanswerable.CONTINUED
-    if target.version is not None and target.version == pool.profile_version:
+    if _answered(pool, target):
         # Some of the hits that were drawn with these probabilities were not shown.
         return Unanswerable.LEAST if pool.has_least and pool.propensity else _recorded_signals(pool)
     pool = with_likeness(pool, target.profile, vectors)

@@ -201,7 +201,7 @@ def test_signing_in_again_leads_back_to_the_page(open_page: Open, guarded: str, 
 
 
 def test_a_form_outlives_the_sign_in(open_page: Open, guarded: str, ask: Ask) -> None:
-    """What was typed is stored once the user has signed in again, in another tab."""
+    """The user signs in again in another tab, and reloads the page: the typed text is stored."""
 
     async def put(platform: Platform) -> str:
         await (await platform.collection("typed")).put(Item(item_id="1", title="former"))

@@ -129,7 +129,7 @@ async def test_a_schema_in_which_every_login_makes_functions_is_an_error(url: st
 
 
 async def test_what_a_restore_without_owners_gave_to_another_role_is_an_error(url: str, platform: Platform) -> None:
-    """Of ``pg_restore --no-owner``: then no login finds a tenant, or functions have the rights of a superuser."""
+    """After ``pg_restore --no-owner`` no login finds a tenant, or functions have the rights of a superuser."""
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])
     with opened(url) as connection:
         for part in ("FUNCTION retrieval.ensure_tenant", "TABLE retrieval.retrievals", "TABLE retrieval.embeddings_1"):
