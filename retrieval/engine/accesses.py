@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.deadline import in_background
+from retrieval.adapters.store.deadline import ended, in_background
 from retrieval.adapters.store.items.memories import Accesses, Counts, add_accesses, outcome_of
 from retrieval.domain.errors import DatabaseError, RetrievalError
 
@@ -85,7 +85,7 @@ class AccessCounter:
         """Store the waiting accesses; those that cannot be stored are lost."""
         self._closing.set()
         if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
+            await ended(self._task, lambda: len(self._waiting))
         if self._waiting or self._unanswered is not None:
             self._give_up("the counter was stopped")
 

@@ -20,14 +20,20 @@ from itertools import islice
 from uuid import UUID
 
 from retrieval.adapters.store.database import CollectionPlace, Database
-from retrieval.adapters.store.deadline import in_background
+from retrieval.adapters.store.deadline import ended, in_background
 from retrieval.adapters.store.records.recording_statement import TOGETHER
 from retrieval.adapters.store.records.recordings import Losses, store_recordings
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.recall import keep_sample
 from retrieval.adapters.tracing import span
-from retrieval.domain.errors import DatabaseUnreachableError, InvalidFilterError, PoolExhaustedError, RetrievalError
+from retrieval.domain.errors import (
+    DatabaseBusyError,
+    DatabaseUnreachableError,
+    InvalidFilterError,
+    PoolExhaustedError,
+    RetrievalError,
+)
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.observer import Observer
 from retrieval.domain.records.retrieval_id import time_of
@@ -175,9 +181,9 @@ class Recorder:
                     await self._idle.wait()
         self._is_closing = True
         self._hurry.set()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
-        if self._unstored_losses and not self._pause:
+        if self._task is not None and not await ended(self._task, lambda: len(self._queue)):
+            self._put_off(DatabaseBusyError("the database did not store them in time"))
+        elif self._unstored_losses and not self._pause:
             try:
                 await self.store_together(self.database, self.tenant_id, (), self._unstored_losses)
             except RetrievalError as error:
@@ -380,7 +386,7 @@ class Sampler:
 
     async def aclose(self) -> None:
         """Wait for the samples that are being stored."""
-        await asyncio.gather(*self.waiting, return_exceptions=True)
+        await ended(asyncio.gather(*self.waiting, return_exceptions=True), lambda: len(self.waiting))
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self.waiting.discard(task)

@@ -29,7 +29,7 @@ from retrieval.adapters.store.installation.nodes import register_literals, run_o
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.pool import ConnectionPool, PoolState
 from retrieval.adapters.store.round_trip import Answer, Row, SessionConnection
-from retrieval.adapters.store.translate import URL_SETTING, half_a_character, translated
+from retrieval.adapters.store.translate import URL_SETTING, half_a_character, is_full, translated
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseBusyError, DatabaseError, DatabaseUnreachableError
 
@@ -124,8 +124,10 @@ class Database:
             async with await _connect(url) as connection:
                 facts = await check_server(connection, names)
                 vector_schema = facts.vector_schema or "public"
-                halfvec = await TypeInfo.fetch(connection, sql.Identifier(vector_schema, "halfvec"))
-                sparsevec = await TypeInfo.fetch(connection, sql.Identifier(vector_schema, "sparsevec"))
+                async with connection.transaction():  # the login itself may not be allowed to use pgvector's schema
+                    await connection.execute("SELECT set_config('role', %s, true)", (names.app_role,))
+                    halfvec = await TypeInfo.fetch(connection, sql.Identifier(vector_schema, "halfvec"))
+                    sparsevec = await TypeInfo.fetch(connection, sql.Identifier(vector_schema, "sparsevec"))
                 if is_pooled is None:
                     is_pooled = not await _is_direct(connection)
         if halfvec is None or sparsevec is None:
@@ -135,8 +137,8 @@ class Database:
         async def connected() -> Connection:
             try:
                 connection = await _connect(url)
-            except psycopg.OperationalError:
-                if revive is None:
+            except psycopg.OperationalError as error:
+                if revive is None or is_full(error):
                     raise
                 async with reviving:
                     await revive()

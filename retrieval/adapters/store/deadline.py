@@ -102,6 +102,25 @@ async def within(call: Awaitable[T], seconds: float, *, grace_seconds: float = 0
     return task.result()
 
 
+CLOSING_SECONDS = 5.0
+"""The time that a platform that is closed gives each step of its work in the background."""
+
+
+async def ended(work: asyncio.Future[Any], left: Callable[[], int]) -> bool:
+    """Wait for work in the background as long as ``left``, the number of its remaining steps, decreases in time.
+
+    False: it was cancelled, because the database does not answer: a table may be locked for hours.
+    """
+    before = None
+    while not work.done() and (now := left()) != before:
+        before = now
+        await asyncio.wait([work], timeout=CLOSING_SECONDS)
+    is_over = work.done()
+    work.cancel()
+    await asyncio.wait([work], timeout=CLOSING_SECONDS)
+    return is_over
+
+
 _UNDER_WAY: set[asyncio.Future[Any]] = set()
 """Calls under way; the event loop itself keeps only weak references to tasks."""
 

@@ -132,6 +132,7 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         """The time of the clock when it was opened."""
         self._answered: asyncio.Future[None] | None = None
         self._watched: tuple[asyncio.AbstractEventLoop, int] | None = None
+        self._is_ending = False
 
     @cached_property
     def writer(self) -> abc.Transformer:
@@ -181,8 +182,10 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             self.unwatch()
             self._watched = loop, self.pgconn.socket
             loop.add_reader(self.pgconn.socket, self._read)
-        self._answered = loop.create_future()
-        return self._answered
+        self._answered = answered = loop.create_future()
+        if self._is_ending:
+            self._read()
+        return answered
 
     def unwatch(self) -> None:
         """Remove the socket from the event loop, before it is closed or watched otherwise."""
@@ -194,10 +197,15 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def _read(self) -> None:
         """Read what the server has sent. If the connection was lost and nobody waits, its next use raises the error."""
         future = self._answered
+        is_awaited = future is not None and not future.done()
         try:
             self.pgconn.consume_input()
             # uvloop calls once for an error of the socket, and never again; libpq meets the error after the last data.
             while self._is_broken():
+                if is_awaited and not self.pgconn.is_busy():
+                    # The last answer may say why the server ends the connection; at the error libpq forgets it.
+                    self._is_ending = True
+                    break
                 self.pgconn.consume_input()
         except psycopg.Error as error:
             self.unwatch()
@@ -425,6 +433,10 @@ async def _answers(connection: SessionConnection) -> list[pq.abc.PGresult]:
         if answer is not None:
             if answer.status == pq.ExecStatus.PIPELINE_SYNC:
                 return answers
+            is_error = answer.status == pq.ExecStatus.FATAL_ERROR
+            if is_error and answer.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED) == b"FATAL":
+                # The reason for the end of the connection, which would be the error otherwise.
+                raise errors.error_from_result(answer, encoding=connection.info.encoding)
             answers.append(answer)
         elif is_ended:
             raise psycopg.OperationalError("the server's answers ended early")

@@ -116,6 +116,7 @@ _NODE = re.compile(
 
 
 _FATAL = re.compile(r"FATAL: +(.*)")
+_FULL = re.compile("too many (?:clients|connections)|connection slots are reserved|no more connections allowed")
 _REFUSALS = (
     (
         re.compile(
@@ -125,7 +126,7 @@ _REFUSALS = (
         "refused the login: {reason}; check {setting}",
     ),
     (
-        re.compile("too many (?:clients|connections)|connection slots are reserved|no more connections allowed"),
+        _FULL,
         "has no connection left: {reason}; raise max_connections, or the limit named, or lower RETRIEVAL_POOL_SIZE",
     ),
     (
@@ -134,6 +135,11 @@ _REFUSALS = (
     ),
 )
 """What a server says when it refuses a connection, and what its user is told."""
+
+
+def is_full(error: psycopg.OperationalError) -> bool:
+    """Whether a server that runs refused a connection because it allows no more."""
+    return any(_FULL.search(reason) for reason in _FATAL.findall(str(error)))
 
 
 def _refusal(message: str, setting: str) -> str | None:

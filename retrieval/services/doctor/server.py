@@ -195,6 +195,8 @@ _RULES = (
           "an HNSW index is built on one core", "2"),
     _Rule("statement_timeout", lambda seconds: 0 < seconds < 10, Severity.ADVICE,
           "storing many items at once may be cut off", "60s"),
+    _Rule("transaction_timeout", lambda seconds: 0 < seconds < 10, Severity.ADVICE,
+          "storing many items at once may be cut off", "60s"),
     _Rule("maintenance_work_mem", lambda size: size < 64 * MEGABYTE, Severity.ADVICE,
           "building and cleaning indexes takes many times as long", "256MB"),
     _Rule("work_mem", lambda size: size < 4 * MEGABYTE, Severity.ADVICE, "sorting candidates spills to disk", "16MB"),

@@ -11,6 +11,7 @@ from retrieval.adapters.store.search.indexes import stem_of
 from retrieval.domain.diagnosis import Finding, Severity
 
 _FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (\w+)", re.MULTILINE)
+_PARTITION = re.compile(r"^CREATE TABLE (\w+) PARTITION OF", re.MULTILINE)
 
 
 def check_parts(tables: Sequence[TableFacts], functions: Sequence[str]) -> Iterator[Finding]:
@@ -34,7 +35,8 @@ def expected_parts() -> tuple[Mapping[str, frozenset[str]], frozenset[str]]:
     texts = [path.read_text(encoding="utf-8") for path in directory("sql").glob("*/*.sql")
              if path.parent.name != "cluster"]  # fmt: skip
     functions = frozenset(name for text in texts for name in _FUNCTION.findall(text))
-    return {name: frozenset(table.columns.keys()) for name, table in TABLES.items()}, functions
+    partitions = {name: frozenset[str]() for text in texts for name in _PARTITION.findall(text)}
+    return {name: frozenset(table.columns.keys()) for name, table in TABLES.items()} | partitions, functions
 
 
 def check_missing(tables: Sequence[TableFacts], indexes: Sequence[IndexFacts], schema: str) -> Iterator[Finding]:

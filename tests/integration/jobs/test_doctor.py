@@ -248,11 +248,11 @@ async def test_parts_of_the_schema_that_are_gone_are_errors(url: str, settings: 
         connection.execute("SET search_path = retrieval, public")
         connection.execute("DROP FUNCTION ensure_tenant, missing_months CASCADE")
         connection.execute("ALTER TABLE memories DROP COLUMN base_relevance CASCADE")
-        connection.execute("DROP TABLE item_tags CASCADE")
+        connection.execute("DROP TABLE item_tags, retrievals_default CASCADE")
     diagnosis = await examine(settings.changed(database_url=SecretStr(url)))
     assert {(finding.check, finding.about) for finding in diagnosis.findings if finding.severity is Severity.ERROR} >= {
         *(("schema", "ensure_tenant"), ("schema", "missing_months"), ("schema", "memories.base_relevance")),
-        *(("schema", "item_tags"), ("reading", "")),
+        *(("schema", "item_tags"), ("schema", "retrievals_default"), ("reading", "")),
     }
 
 

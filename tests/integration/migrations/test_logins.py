@@ -77,6 +77,42 @@ async def test_a_login_without_the_application_role_gets_the_grant_to_run(
             await use(url, own)
 
 
+async def test_a_login_that_starts_in_another_role_needs_no_grant_of_its_own(
+    database: str, schema: str, settings: Settings
+) -> None:
+    """A login's default role, as a manager of passwords sets it, does not end its membership."""
+    upgrade(database, schema)
+    with login(database) as (name, url), login(database) as (other, _):
+        with opened(database) as connection:
+            connection.execute(f'GRANT "{schema}_app", "{other}" TO "{name}"'.encode())
+            connection.execute(f"ALTER ROLE \"{name}\" SET role = '{other}'".encode())
+        await use(url, settings.changed(database_schema=schema))
+
+
+@pytest.mark.parametrize(
+    "closing",
+    ["ON SCHEMA public FROM PUBLIC", "ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC", "ON SCHEMA {own} FROM {app}"],
+)
+async def test_what_was_closed_to_the_roles_later_is_named_with_the_grant(
+    database: str, schema: str, settings: Settings, closing: str
+) -> None:
+    """No search would find the tables, or call pgvector's functions. The login needs no grant of its own."""
+    upgrade(database, schema)
+    own = settings.changed(database_url=SecretStr(database), database_schema=schema)
+    with opened(database) as connection:
+        connection.execute(("REVOKE ALL " + closing).format(own=f'"{schema}"', app=f'"{schema}_app"').encode())
+        with pytest.raises(MissingPrivilegeError, match="may not use") as raised:
+            await use(database, own)
+        findings = (await diagnose_closed(own, raised.value, utc_now)).findings
+        assert f"{findings[0].found}; {findings[0].mend}" == str(raised.value)
+        connection.execute(str(raised.value).partition("run: ")[2].encode())
+    await use(database, own)
+    with login(database) as (name, url):
+        with opened(database) as connection:
+            connection.execute(f'GRANT "{schema}_app" TO "{name}" WITH INHERIT FALSE'.encode())
+        await use(url, own)
+
+
 async def test_no_temporary_tables_are_needed(database: str, schema: str, settings: Settings) -> None:
     """A login that may create none can still write items."""
     upgrade(database, schema)

@@ -16,6 +16,7 @@ import pytest
 
 from retrieval import Collection, Context, EmbeddingSpace, Platform, Profile, SearchResult, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store import deadline
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.records import recording_statement, recordings
 from retrieval.adapters.store.records.recordings import find_recorded
@@ -300,6 +301,25 @@ async def test_records_outlive_connections_that_are_cut_off(platform: Platform, 
     await platform.recorded()
     assert [(await _record_of(platform, result)).query for result in results] == ["common"] * 3
     assert platform.recording.lost == {}
+
+
+@pytest.mark.usefixtures("waiting")
+async def test_closing_ends_while_another_session_locks_the_records(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that searched ends, and its statement with it."""
+    monkeypatch.setattr(deadline, "CLOSING_SECONDS", 0.3)
+    sampled = settings.changed(recall_sample_rate=1.0)
+    async with await psycopg.AsyncConnection.connect(database_url) as other, asyncio.timeout(20):
+        async with connect(database_url, settings=sampled, embedder=HashingEmbedder()) as platform:
+            collection = await _fill(platform)
+            await other.execute(f"LOCK TABLE {SCHEMA}.retrievals IN ACCESS EXCLUSIVE MODE".encode())
+            assert await collection.search("common")
+        waiting = await other.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        assert await waiting.fetchone() == (0,)
+    assert platform.recording.lost == {"unreachable": 1}
 
 
 @pytest.mark.usefixtures("waiting")

@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from retrieval.adapters.store import deadline
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.memories import Counts
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
@@ -180,4 +181,18 @@ async def test_accesses_of_a_cancelled_task_are_lost() -> None:
     assert counter._task is not None  # noqa: SLF001 - nobody else could cancel it
     counter._task.cancel()  # noqa: SLF001
     await counter.aclose()
+    assert counter.uncounted == 2
+
+
+async def test_closing_ends_while_the_database_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The accesses that wait are lost."""
+    monkeypatch.setattr(deadline, "CLOSING_SECONDS", 0.01)
+    counter = _counter(Store())
+
+    async def add(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    counter.add = add
+    counter.count(1, ["a", "b"], MAY)
+    await asyncio.wait_for(counter.aclose(), 5)
     assert counter.uncounted == 2

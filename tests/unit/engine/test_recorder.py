@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from retrieval.adapters.store import deadline
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import Losses
@@ -227,6 +228,21 @@ async def test_closing_while_the_database_is_away_ends(caplog: pytest.LogCapture
         await recorder.aclose()
     assert recorder.state.lost == {UNREACHABLE: 1}
     assert "1 searches were not recorded" in caplog.text
+
+
+async def test_closing_ends_while_the_database_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A table may be locked, or a standby away that every commit waits for."""
+    monkeypatch.setattr(deadline, "CLOSING_SECONDS", 0.01)
+    store = Store()
+    store.answers.clear()
+    recorder = _recorder(store)
+    recorder.offer(_search())
+    with caplog.at_level("WARNING", logger=module.__name__):
+        await asyncio.wait_for(recorder.aclose(), 5)
+    assert recorder.state.lost == {UNREACHABLE: 1}
+    assert "1 searches were not recorded: the database did not store them in time" in caplog.text
 
 
 async def test_one_that_is_refused_does_not_cost_the_others() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -105,13 +105,28 @@ _FACTS = """
         -- installation, because Alembic's own stays after a downgrade to base.
         EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                 WHERE n.nspname = %(schema)s AND c.relname = 'term_statistics') AS has_schema,
-        coalesce((SELECT pg_has_role(r.oid, 'SET') FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
+        -- Of the login, because its connections may start in another role.
+        coalesce((SELECT pg_has_role(session_user, r.oid, 'SET') FROM pg_roles r WHERE r.rolname = %(app)s), false)
+            AS may_act,
         current_database() AS database,
         extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds,
         EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
                 WHERE n.nspname = %(schema)s AND p.proname = 'own_collections') AS is_distributed,
         (SELECT jsonb_object_agg(needed.name, current_setting(needed.name))
-         FROM unnest(%(needed)s::text[]) AS needed (name)) AS settings
+         FROM unnest(%(needed)s::text[]) AS needed (name)) AS settings,
+        ARRAY(SELECT format(
+                  'GRANT %%s SCHEMA %%I TO %%s;', lack.what, lack.place, string_agg(quote_ident(r.rolname), ', '))
+              FROM pg_roles r CROSS JOIN LATERAL (
+                  SELECT 'USAGE ON' AS what, n.nspname AS place FROM pg_namespace n
+                  WHERE (n.nspname = %(schema)s OR n.oid = place.oid)
+                      AND NOT has_schema_privilege(r.oid, n.oid, 'USAGE')
+                  UNION ALL
+                  -- One of pgvector's functions, because they are taken from PUBLIC together.
+                  SELECT 'EXECUTE ON ALL FUNCTIONS IN', place.nspname FROM pg_proc p
+                  WHERE p.pronamespace = place.oid AND p.proname = 'halfvec_negative_inner_product'
+                      AND NOT has_function_privilege(r.oid, p.oid, 'EXECUTE')
+              ) AS lack
+              WHERE r.rolname = ANY (%(roles)s) GROUP BY lack.what, lack.place ORDER BY 1) AS closed
     FROM (VALUES (1)) AS one
     LEFT JOIN pg_extension extension ON extension.extname = 'vector'
     LEFT JOIN pg_namespace place ON place.oid = extension.extnamespace
@@ -135,6 +150,8 @@ class ServerFacts:
     """Whether the schema's tables lie on the nodes of a cluster."""
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The login's values of the settings that have to have certain values."""
+    closed: Sequence[str] = ()
+    """The grants that the installation's roles lack, to use its schema and pgvector's with its functions."""
 
 
 class _NeededSetting(NamedTuple):
@@ -159,7 +176,9 @@ _NEEDED = (
 async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
     """Read the facts about the server."""
     needed = [setting.name for setting in _NEEDED]
-    cursor = await connection.execute(_FACTS, {"schema": names.schema, "app": names.app_role, "needed": needed})
+    roles = [names.app_role, names.definer_role, names.analyst_role]
+    values = {"schema": names.schema, "app": names.app_role, "roles": roles, "needed": needed}
+    cursor = await connection.execute(_FACTS, values)
     row = await cursor.fetchone()
     return ServerFacts(*(row or ()))
 
@@ -203,7 +222,7 @@ def _setting(login: str, name: str, value: str) -> str:
 
 
 def check_login(facts: ServerFacts, names: Names) -> None:
-    """Check that the login may act as the application role, and that no setting of it changes what statements find.
+    """Check the rights of the login and of the roles, and that no setting of the login changes what statements find.
 
     Raises ``MissingPrivilegeError`` with the grant that is missing, and ``UnsupportedDatabaseError``.
     """
@@ -218,6 +237,11 @@ def check_login(facts: ServerFacts, names: Names) -> None:
         raise MissingPrivilegeError(
             f"login {facts.login!r} may not act as role {names.app_role!r}; "
             f"have the schema's owner run: GRANT {app} TO {login} WITH SET TRUE;"
+        )
+    if facts.has_schema and facts.closed:
+        raise MissingPrivilegeError(
+            f"the roles of schema {names.schema!r} may not use all that they need of it and of pgvector's; "
+            f"have a superuser run: {' '.join(facts.closed)}"
         )
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import anyio
@@ -23,7 +23,13 @@ from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import SENT_AT_ONCE
-from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, PoolExhaustedError
+from retrieval.domain.errors import (
+    DatabaseError,
+    DatabaseUnreachableError,
+    EmbeddedServerError,
+    InvalidRequestError,
+    PoolExhaustedError,
+)
 from tests.support.away import Away
 
 PID = Compiled("SELECT pg_backend_pid()")
@@ -245,6 +251,30 @@ async def test_calls_share_the_open_connections_where_the_server_allows_no_more(
         assert len(await processes()) == 4
 
 
+async def test_a_full_server_is_not_started_again(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An embedded one, which has a function that starts it: it runs, so calls share the open connections there too."""
+    full = "connection failed: connection to server on socket failed: FATAL:  sorry, too many clients already"
+
+    async def refuse(_: str) -> NoReturn:
+        raise psycopg.OperationalError(full)
+
+    async def revive() -> None:
+        raise EmbeddedServerError
+
+    place = (database_url, settings.database_schema)
+    database = await Database.open(*place, pool_size=4, pool_timeout_seconds=10, revive=revive)
+    try:
+        await database.read(None, PID)
+        monkeypatch.setattr("retrieval.adapters.store.database._connect", refuse)
+        slow = Compiled("SELECT pg_backend_pid(), pg_sleep(0.05)")
+        answers = await asyncio.gather(*(database.read(None, slow) for _ in range(6)))
+    finally:
+        await database.close()
+    assert len({rows[0][0] for rows in answers}) == 1
+
+
 async def test_an_outage_that_many_calls_met_is_over_when_the_server_is_back(
     server_url: str, new_database: Callable[[], str], settings: Settings
 ) -> None:
@@ -322,7 +352,7 @@ def test_uvloop_notices_a_server_that_ends_without_reading_a_statement(database_
                 await asyncio.sleep(0.01)
                 theirs.sendall(b"E" + (len(_LAST_WORDS) + 4).to_bytes(4) + _LAST_WORDS)
             async with asyncio.timeout(10):
-                with pytest.raises(psycopg.OperationalError):
+                with pytest.raises(psycopg.OperationalError, match="terminating connection"):
                     await asked
             platform.database._pool.put(connection)  # noqa: SLF001
 

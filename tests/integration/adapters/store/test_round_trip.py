@@ -13,7 +13,7 @@ from psycopg import sql
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.domain.errors import DatabaseError
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA
 
@@ -97,6 +97,22 @@ async def test_a_failing_statement_leaves_the_connection_usable(
                 await platform.database.read_each(None, statements)
             assert await platform.database.read(None, GOOD) == ANSWER
         assert await platform.database.read(None, process) == before
+
+
+@pytest.mark.parametrize("before", [[], [GOOD, GOOD]])
+async def test_a_connection_that_the_server_ends_is_an_error_with_its_reason(
+    platform: Platform, database_url: str, before: list[Compiled]
+) -> None:
+    """Not only that the connection was lost: the reason may be a limit of time, such as ``transaction_timeout``."""
+    sleeping = Compiled("SELECT pg_sleep(30), 'to be ended'")
+    asked = asyncio.create_task(platform.database.write_each(None, [*before, sleeping]))
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other, asyncio.timeout(20):
+        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE %s"
+        while not (await other.execute(end, ("%to be ended%",))).rowcount:
+            pass
+        with pytest.raises(DatabaseUnreachableError, match="terminating connection due to administrator command"):
+            await asked
+    assert await platform.database.read(None, GOOD) == ANSWER
 
 
 async def test_a_failed_commit_is_an_error(database_url: str, platform: Platform) -> None:

@@ -128,6 +128,7 @@ def test_settings_that_suit_are_not_spoken_of() -> None:
         ("autovacuum", SettingValue(None, "off"), Severity.WARNING, "'on'"),
         ("default_transaction_read_only", SettingValue(None, "on"), Severity.ERROR, "'off'"),
         ("statement_timeout", SettingValue(2.0, ""), Severity.ADVICE, "'60s'"),
+        ("transaction_timeout", SettingValue(2.0, ""), Severity.ADVICE, "'60s'"),
     ],
 )
 def test_a_setting_worth_changing_is_reported(name: str, value: SettingValue, severity: Severity, mend: str) -> None:

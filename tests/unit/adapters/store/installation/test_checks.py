@@ -67,6 +67,14 @@ def test_a_missing_membership_is_reported_with_its_grant() -> None:
         check_login(replace(SOUND, may_act=False, login='o"dd'), NAMES)
 
 
+def test_a_schema_that_is_closed_to_the_roles_is_reported_with_its_grants() -> None:
+    """Not before the schema is set up, which makes the grants."""
+    closed = replace(SOUND, closed=("GRANT USAGE ON SCHEMA public TO mine_app;",))
+    with pytest.raises(MissingPrivilegeError, match="run: GRANT USAGE ON SCHEMA public TO mine_app;"):
+        check_login(closed, NAMES)
+    check_login(replace(closed, has_schema=False), NAMES)
+
+
 def test_revisions_read_from_files_equal_alembics() -> None:
     """Every revision, in order, and so the head."""
     scripts = ScriptDirectory(str(directory("migrations")))
