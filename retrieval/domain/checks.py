@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import wraps
 from types import MappingProxyType, NoneType
-from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar, cast
+from typing import Any, NoReturn, TypeGuard, TypeVar, cast
 
 from retrieval.domain.errors import Advice, InvalidLimitError, InvalidRequestError, RetrievalError
 
@@ -483,15 +483,15 @@ DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_m
 """The strict decoder of a value within a text; it raises ``JSONDecodeError`` and ``RecursionError`` too."""
 
 
-_Arguments = ParamSpec("_Arguments")
-_Answer = TypeVar("_Answer")
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+"""A function or a class: what is checked keeps its type, so that an editor knows a class's fields and methods."""
 _Class = TypeVar("_Class")
 
 _CHECKED = MappingProxyType({"str": str, "str | None": (str, NoneType), "bool": bool})
 """The types of the arguments that are checked, by their annotations."""
 
 
-def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
+def checks_argument_names(call: _Call) -> _Call:
     """Make a call, or a class's initialiser, raise ``InvalidRequestError`` for an argument that it does not have."""
     if isinstance(call, type):
         call.__init__ = _checking(call.__init__, {})  # type: ignore[misc]
@@ -509,12 +509,12 @@ def checks_arguments(cls: type[_Class]) -> type[_Class]:
     return cls
 
 
-def _checking(call: Callable[_Arguments, _Answer], types: Mapping[str, Any]) -> Callable[_Arguments, _Answer]:
+def _checking(call: _Call, types: Mapping[str, Any]) -> _Call:
     """The call with its checks; ``types``: those of the arguments to check."""
     positional = call.__code__.co_varnames[: call.__code__.co_argcount]
 
     @wraps(call)
-    def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
+    def checked(*given: Any, **named: Any) -> Any:
         for name, value in (*zip(positional, given, strict=False), *named.items()) if types else ():
             if name in types and not isinstance(value, types[name]):
                 if types[name] is bool:
@@ -531,7 +531,7 @@ def _checking(call: Callable[_Arguments, _Answer], types: Mapping[str, Any]) -> 
                     raise InvalidRequestError(unknown_argument(function, name, known)) from None
             raise
 
-    return checked
+    return cast("_Call", checked)
 
 
 def unknown_argument(function: str, name: object, known: Iterable[str]) -> str:
