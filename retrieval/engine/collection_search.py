@@ -54,6 +54,7 @@ async def search(
     prefer: Where | Filter | Sequence[Where | Filter] | None = None,
     about: object = None,
     context: Context,
+    syntax: bool = True,
     typos: bool = False,
     snippet: int | None = None,
     facets: Sequence[str] = (),
@@ -68,15 +69,14 @@ async def search(
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = None if prefer is None else await _parsed_preferred(prefer, bounds)
-    options["wordless_note"] = _wordless_note(syntax=options.get("syntax", True), typos=typos)
+    options |= {"syntax": syntax, "wordless_note": _wordless_note(syntax=syntax, typos=typos)}
     options["needs_question"] = options.get("vector") is None and (chosen or stored.profile).needs_question
     request_for = partial(checked_request, condition=condition, profile=chosen, preferred=preferred, bounds=bounds)
     is_long = query is not None and _is_long(query, options.get("rewrites"))
     first = request = await aside(lambda: request_for(query, **options), is_long=is_long)
     notes: tuple[str, ...] = ()
     if typos and query:
-        synonyms = (chosen or stored.profile).synonyms
-        searcher, syntax = _searcher(handle, stored), options.get("syntax", True)
+        searcher, synonyms = _searcher(handle, stored), (chosen or stored.profile).synonyms
         corrected = await corrected_query(searcher, query, synonyms, bounds=bounds, syntax=syntax)
         if notes := corrected.notes:
             request = request_for(corrected.text, **options)
@@ -108,17 +108,16 @@ async def search_each(
     legs: Sequence[str] | None,
     profile: Profile | None,
     context: Context,
+    syntax: bool = True,
     **options: Any,
 ) -> list[SearchResult]:
     """See ``Collection.search_each``; ``options`` go to ``checked_requests`` unchanged."""
     checked_context(context)
     stored, bounds = await handle.fresh(), handle.shared.bounds
     condition, chosen = await parsed_filter(where, bounds), _call_profile(handle, stored, legs, profile)
-    note = _wordless_note(syntax=options.get("syntax", True))
+    options |= {"syntax": syntax, "wordless_note": _wordless_note(syntax=syntax)}
     requests = await aside(
-        lambda: checked_requests(
-            queries, condition=condition, profile=chosen, wordless_note=note, bounds=bounds, **options
-        ),
+        lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **options),
         is_long=_is_long(None, queries),
     )
     results = await _with_current(
@@ -175,13 +174,13 @@ async def _with_snippets(
     """The result with the snippet of each hit, by one statement."""
     ids = [hit.item_id for hit in result]
     words = with_synonyms(request.query, (request.profile or stored.profile).synonyms)
-    marked = await marked_texts(handle.database, handle.tenant_id, stored, words, ids)
+    texts = await marked_texts(handle.database, handle.tenant_id, stored, words, ids)
 
     def cut(hit: Hit) -> Hit:
-        text = marked.get(hit.item_id, hit.body[:READ] or hit.title)
-        return replace(hit, snippet=snippet_of(text, words, request.prefixes, size))
+        text, marked = texts.get(hit.item_id, (hit.body[:READ] or hit.title, ""))
+        return replace(hit, snippet=snippet_of(text, marked, words, request.prefixes, size))
 
-    is_long = sum(map(len, marked.values())) >= LONG_TEXT
+    is_long = sum(len(text) for text, _ in texts.values()) >= LONG_TEXT
     return replace(result, hits=await aside(lambda: tuple(map(cut, result)), is_long=is_long))
 
 
@@ -189,9 +188,9 @@ async def parts_of(handle: CollectionHandle, query: str, hit: Hit) -> Callable[[
     """The function that returns a part of a hit's text of the given length, the part with most words of the query."""
     stored, request = await handle.fresh(), checked_request(query, bounds=handle.shared.bounds)
     words = with_synonyms(request.query, stored.profile.synonyms)
-    marked = await marked_texts(handle.database, handle.tenant_id, stored, words, [hit.item_id])
-    text = marked.get(hit.item_id, hit.body[:READ])
-    return lambda size: snippet_of(text, words, request.prefixes, size).text
+    texts = await marked_texts(handle.database, handle.tenant_id, stored, words, [hit.item_id])
+    text, marked = texts.get(hit.item_id, (hit.body[:READ], ""))
+    return lambda size: snippet_of(text, marked, words, request.prefixes, size).text
 
 
 def _identity(handle: CollectionHandle, stored: StoredCollection, request: SearchRequest) -> str:

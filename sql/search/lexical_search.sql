@@ -8,10 +8,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     PERFORM check_tenant(collection);
-    RETURN (
-        SELECT ('{' || string_agg(term.lexeme || ':' || term.idf, ',') || '}/1000000000')::sparsevec
-        FROM query_terms(collection, query, prefixes) AS term
-    );
+    RETURN (SELECT terms.weights FROM query_terms(collection, query, prefixes) AS terms);
 END
 $$;
 
@@ -37,17 +34,25 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     query_weights sparsevec;
+    -- By term of the query, the rarest first: its part, its lexeme, and its part's frequency.
+    parts bigint[];
     lexemes integer[];
-    places bigint[];
-    matches bigint[];
+    frequencies bigint[];
+    documents bigint;
     enough integer := coalesce(at_least, result_limit);
     few bigint := greatest(500, 20 * result_limit::bigint);
     many bigint;
+    part bigint;
+    place integer;
+    -- The items that match the part or any rarer one.
+    matches bigint;
+    -- The number of the parts of which an item needs only one.
+    rare integer;
+    number integer;
     rarest integer[];
     -- The parts of which the items must have two, by the bits of their number.
     has_1 integer[]; has_2 integer[]; has_4 integer[]; has_8 integer[]; has_16 integer[];
     not_1 integer[]; not_2 integer[]; not_4 integer[]; not_8 integer[]; not_16 integer[];
-    is_everything boolean;
     ids text[];
     scores real[];
 BEGIN
@@ -61,55 +66,37 @@ BEGIN
         RETURN;
     END IF;
 
-    -- The parts' places, and the number of items that match a part or any rarer one.
-    SELECT
-        ('{' || string_agg(term.lexeme || ':' || term.idf, ',') || '}/1000000000')::sparsevec,
-        array_agg(term.lexeme), array_agg(term.place), array_agg(term.matches)
-    INTO query_weights, lexemes, places, matches
-    FROM (
-        SELECT
-            ranked.lexeme, ranked.idf, count(*) FILTER (WHERE ranked.is_first) OVER so_far AS place,
-            coalesce(sum(ranked.document_frequency) FILTER (WHERE ranked.is_first) OVER so_far, 0) AS matches
-        FROM (
-            SELECT
-                known.lexeme, known.idf, known.document_frequency, known.part,
-                lag(known.part) OVER (ORDER BY known.document_frequency, known.part) IS DISTINCT FROM known.part AS is_first
-            FROM query_terms(collection, query, prefixes) AS known
-        ) AS ranked
-        WINDOW so_far AS (ORDER BY ranked.document_frequency, ranked.part)
-    ) AS term;
+    SELECT terms.* INTO query_weights, parts, lexemes, frequencies, documents
+    FROM query_terms(collection, query, prefixes) AS terms;
     IF lexemes IS NULL THEN
         RETURN;
     END IF;
-    SELECT greatest(4000, total.documents * 15 / 100) INTO many
-    FROM collection_statistics AS total WHERE total.collection_id = collection;
+    many := greatest(4000, documents * 15 / 100);
 
     LOOP
-        SELECT
-            coalesce(array_agg(lexeme) FILTER (WHERE is_rare), '{}'), bool_and(is_rare),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 1 > 0), '{}'),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 1 = 0), '{}'),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 2 > 0), '{}'),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 2 = 0), '{}'),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 4 > 0), '{}'),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 4 = 0), '{}'),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 8 > 0), '{}'),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 8 = 0), '{}'),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 16 > 0), '{}'),
-            coalesce(array_agg(lexeme) FILTER (WHERE number & 16 = 0), '{}')
-        INTO rarest, is_everything, has_1, not_1, has_2, not_2, has_4, not_4, has_8, not_8, has_16, not_16
-        FROM (
-            SELECT
-                part.lexeme, part.is_rare,
-                CASE WHEN NOT part.is_rare AND part.matches <= many AND part.place - part.rare <= 32
-                    THEN part.place - part.rare - 1 END AS number
-            FROM (
-                SELECT
-                    term.lexeme, term.place, term.matches, term.place = 1 OR term.matches <= few AS is_rare,
-                    max(term.place) FILTER (WHERE term.place = 1 OR term.matches <= few) OVER () AS rare
-                FROM unnest(lexemes, places, matches) AS term (lexeme, place, matches)
-            ) AS part
-        ) AS numbered;
+        part := NULL; place := 0; matches := 0; rare := 0; rarest := '{}';
+        has_1 := '{}'; has_2 := '{}'; has_4 := '{}'; has_8 := '{}'; has_16 := '{}';
+        not_1 := '{}'; not_2 := '{}'; not_4 := '{}'; not_8 := '{}'; not_16 := '{}';
+        FOR i IN 1 .. cardinality(lexemes) LOOP
+            IF parts[i] IS DISTINCT FROM part THEN
+                part := parts[i]; place := place + 1; matches := matches + frequencies[i];
+                IF place = 1 OR matches <= few THEN
+                    rare := place;
+                END IF;
+            END IF;
+            number := place - rare - 1;
+            IF number < 0 THEN
+                rarest := rarest || lexemes[i];
+            ELSIF number < 32 AND matches <= many THEN
+                IF number & 1 > 0 THEN has_1 := has_1 || lexemes[i]; ELSE not_1 := not_1 || lexemes[i]; END IF;
+                IF number & 2 > 0 THEN has_2 := has_2 || lexemes[i]; ELSE not_2 := not_2 || lexemes[i]; END IF;
+                IF number & 4 > 0 THEN has_4 := has_4 || lexemes[i]; ELSE not_4 := not_4 || lexemes[i]; END IF;
+                IF number & 8 > 0 THEN has_8 := has_8 || lexemes[i]; ELSE not_8 := not_8 || lexemes[i]; END IF;
+                IF number & 16 > 0 THEN has_16 := has_16 || lexemes[i]; ELSE not_16 := not_16 || lexemes[i]; END IF;
+            ELSE
+                EXIT;  -- The parts that follow are more frequent.
+            END IF;
+        END LOOP;
 
         SELECT array_agg(best.item_id), array_agg((-best.distance)::real) INTO ids, scores
         FROM (
@@ -126,7 +113,7 @@ BEGIN
             )
             ORDER BY distance, terms.item_id LIMIT result_limit
         ) AS best;
-        EXIT WHEN is_everything OR cardinality(ids) >= enough;
+        EXIT WHEN rare = place OR cardinality(ids) >= enough;
         few := few * 8;
     END LOOP;
     RETURN QUERY SELECT found.item_id, found.score, query_weights FROM unnest(ids, scores) AS found (item_id, score);
@@ -141,7 +128,7 @@ CREATE OR REPLACE FUNCTION holds_phrase(config regconfig, content text, wanted t
 RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
-    read text := usual_form(left(content, 200000));
+    read text := as_read(config, content);
     spaced text := spaced_out(read);
     place integer := 0;
     run text;
@@ -174,7 +161,7 @@ CREATE OR REPLACE FUNCTION items_containing(collection bigint, phrase text) RETU
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE
     config regconfig;
-    read text := usual_form(left(phrase, 200000));
+    read text;
     wanted tsquery;
     runs text[];
     overlap integer;
@@ -186,6 +173,7 @@ BEGIN
     SELECT owner.text_search_config::regconfig INTO config
     FROM collections AS owner WHERE owner.collection_id = collection;
 
+    read := as_read(config, phrase);
     wanted := phraseto_tsquery(config, spaced_out(read));
     runs := ARRAY(SELECT run[1] FROM regexp_matches(read, '([' || unspaced() || ']+)', 'g') AS run);
     overlap := 2 * length(spaced_out(read)) + 200;
@@ -203,7 +191,7 @@ BEGIN
         RETURN QUERY
         SELECT item.item_id FROM items AS item
         WHERE item.collection_id = collection AND item.status <> 'archived'
-            AND (usual_form(item.title) ~* spelt OR usual_form(item.body) ~* spelt);
+            AND (as_read(config, item.title) ~* spelt OR as_read(config, item.body) ~* spelt);
     ELSIF cardinality(needed) = 1 AND numnode(wanted) = 1 AND NOT are_windowed(collection) THEN
         RETURN QUERY
         SELECT terms.item_id FROM item_terms AS terms

@@ -38,7 +38,22 @@ CREATE OR REPLACE FUNCTION usual_form(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN content ~ '[\uFB00-\uFB06\uFF00-\uFFEF]' THEN usual_widths(content) ELSE composed(content) END;
 
--- That text with a space after each character of such a script, so that every configuration can compare them by
+-- A text with a space instead of each sign within what PostgreSQL's parser reads as one word though it has several
+-- (read/write, java.io.IOException, ann@example.org, HDFS-1234), or as none (List<String>). Its length and tags stay.
+CREATE OR REPLACE FUNCTION parted(content text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN regexp_replace(content, '(?<!<)/|\y[<.@](?=[[:alpha:]]{2})|\y-(?=\d)', ' ', 'g');
+
+-- A text as its words are read: the first 200,000 characters, in the usual form, parted. In Turkish, I is the capital of
+-- ı, and İ that of i, whatever the database's locale says.
+CREATE OR REPLACE FUNCTION as_read(config regconfig, content text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN parted(usual_form(CASE
+    WHEN config = 'pg_catalog.turkish'::regconfig THEN translate(left(content, 200000), 'Iİ', 'ıi')
+    ELSE left(content, 200000)
+END));
+
+-- A text with a space after each character of a script without spaces, so that every configuration can compare them by
 -- position.
 CREATE OR REPLACE FUNCTION spaced_out(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -58,7 +73,7 @@ RETURNS TABLE (lexeme integer, frequency integer, term text)
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT lexeme_id(collection, one.term), sum(one.occurrences)::integer, min(one.term)
     -- OFFSET 0, so that each is computed once, not for each use.
-    FROM (SELECT usual_form(left(content, 200000)) AS text OFFSET 0) AS given
+    FROM (SELECT as_read(config, content) AS text OFFSET 0) AS given
     CROSS JOIN LATERAL (SELECT given.text ~ ('[' || unspaced() || ']') AS has_unspaced OFFSET 0) AS scripts
     CROSS JOIN LATERAL (
         SELECT word.lexeme AS term, coalesce(cardinality(word.positions), 1) AS occurrences
@@ -93,12 +108,13 @@ $$;
 
 -- The collection's 64 most frequent terms for words with this prefix: terms with the prefix, and terms that the
 -- configuration makes of such words ("interesti" begins "interesting", whose term is "interest"). It tries common
--- endings of languages with stemmers; a resulting term counts only if one of term and prefix begins the other.
+-- endings of languages with stemmers; a resulting term counts only if one of term and prefix begins the other. Of a
+-- prefix with several words ("java.io.IOExc"), the last counts.
 CREATE OR REPLACE FUNCTION prefix_terms(collection bigint, config regconfig, prefix text)
 RETURNS TABLE (lexeme integer, document_frequency integer)
 LANGUAGE sql STABLE AS $$
     WITH asked AS MATERIALIZED (
-        SELECT lower(usual_form(left(prefix, 200))) COLLATE "C" AS beginning
+        SELECT regexp_replace(lower(as_read(config, left(prefix, 200))), '^.* ', '') COLLATE "C" AS beginning
     ),
     stems AS MATERIALIZED (
         SELECT word.lexeme COLLATE "C" AS stem
@@ -135,27 +151,31 @@ LANGUAGE sql STABLE AS $$
     ORDER BY known.document_frequency DESC, known.lexeme LIMIT 64
 $$;
 
--- The terms of a query that the collection knows, with their inverse document frequency idf = ln(1 + (N - n + 0.5) / (n
--- + 0.5)). A term of differences that are not folded yet counts as a term of a single item. The terms of a prefix form
--- one part, weighed like one term with their frequency together; so do those of a single character of a script without
--- spaces, which counts as a prefix. Every other term is a part by itself. If there are more terms than a sparsevec can
--- hold, the rarest.
+-- The terms of a query that the collection knows, the rarest first, and the number of the collection's documents (at
+-- least 1).
+-- weights: the query's side of BM25, by lexeme its inverse document frequency idf = ln(1 + (N - n + 0.5) / (n + 0.5)).
+-- parts, lexemes, frequencies: by term its part, its lexeme, and the document frequency of its part; all NULL if the
+-- collection knows no term. A term of differences that are not folded yet counts as a term of a single item. The terms
+-- of a prefix form one part, weighed like one term with their frequency together; so do those of a single character of
+-- a script without spaces, which counts as a prefix. Every other term is a part by itself. If there are more terms than
+-- a sparsevec can hold, the rarest.
 -- In PL/pgSQL, in several steps, because it keeps the plans: in a single statement, merely setting up the expansion of
 -- prefixes would take longer than everything else.
-CREATE OR REPLACE FUNCTION query_terms(collection bigint, query text, prefixes text[])
-RETURNS TABLE (part bigint, lexeme integer, document_frequency bigint, idf real)
+CREATE OR REPLACE FUNCTION query_terms(
+    collection bigint, query text, prefixes text[],
+    OUT weights sparsevec, OUT parts bigint[], OUT lexemes integer[], OUT frequencies bigint[], OUT documents bigint
+)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     config regconfig;
-    documents bigint;
     are_waiting boolean;
     words integer[];
     beginnings text[];
-    -- The terms of the prefixes.
+    -- The terms of the prefixes: the part, the lexeme, and the document frequency of the part.
     places bigint[];
-    lexemes integer[];
-    frequencies integer[];
+    expansions integer[];
+    totals bigint[];
 BEGIN
     SELECT
         owner.text_search_config::regconfig, greatest(total.documents, 1),
@@ -172,35 +192,40 @@ BEGIN
         FROM analyze_text(collection, config, query, false) AS term
     ) AS word;
     IF beginnings <> '{}' THEN
-        SELECT array_agg(-beginning.place), array_agg(expanded.lexeme), array_agg(expanded.document_frequency)
-        INTO places, lexemes, frequencies
-        FROM unnest(beginnings) WITH ORDINALITY AS beginning (prefix, place)
-        CROSS JOIN LATERAL prefix_terms(collection, config, beginning.prefix) AS expanded;
+        SELECT array_agg(expanded.part), array_agg(expanded.lexeme), array_agg(expanded.together)
+        INTO places, expansions, totals
+        FROM (
+            SELECT once.part, once.lexeme, sum(once.document_frequency) OVER (PARTITION BY once.part)::bigint AS together
+            FROM (
+                SELECT DISTINCT ON (known.lexeme) -beginning.place AS part, known.lexeme, known.document_frequency
+                FROM unnest(beginnings) WITH ORDINALITY AS beginning (prefix, place)
+                CROSS JOIN LATERAL prefix_terms(collection, config, beginning.prefix) AS known
+                -- A word of the query is a part by itself.
+                WHERE known.lexeme <> ALL (coalesce(words, '{}'))
+                ORDER BY known.lexeme, beginning.place
+            ) AS once
+        ) AS expanded;
     END IF;
 
-    RETURN QUERY
     SELECT
-        parts.part, parts.lexeme, parts.together,
-        ln(1 + (greatest(documents - parts.together, 0) + 0.5) / (least(parts.together, documents) + 0.5))::real
+        ('{' || string_agg(
+            term.lexeme || ':'
+            || ln(1 + (greatest(documents - term.together, 0) + 0.5) / (least(term.together, documents) + 0.5))::real, ','
+        ) || '}/1000000000')::sparsevec,
+        array_agg(term.part), array_agg(term.lexeme), array_agg(term.together)
+    INTO weights, parts, lexemes, frequencies
     FROM (
-        SELECT once.part, once.lexeme, sum(once.document_frequency) OVER (PARTITION BY once.part) AS together
-        FROM (
-            SELECT DISTINCT ON (found.lexeme) found.part, found.lexeme, found.document_frequency
-            FROM (
-                SELECT word::bigint AS part, word AS lexeme, coalesce(known.document_frequency, 1) AS document_frequency
-                FROM unnest(words) AS word
-                LEFT JOIN term_statistics AS known
-                    ON known.collection_id = collection AND known.lexeme = word AND known.document_frequency > 0
-                WHERE known.lexeme IS NOT NULL OR are_waiting
-                UNION ALL
-                SELECT * FROM unnest(places, lexemes, frequencies)
-            ) AS found
-            ORDER BY found.lexeme, found.part DESC
-        ) AS once
-    ) AS parts
-    ORDER BY parts.together, parts.part, parts.lexeme LIMIT 16000;
+        SELECT word::bigint AS part, word AS lexeme, coalesce(known.document_frequency, 1)::bigint AS together
+        FROM unnest(words) AS word
+        LEFT JOIN term_statistics AS known
+            ON known.collection_id = collection AND known.lexeme = word AND known.document_frequency > 0
+        WHERE known.lexeme IS NOT NULL OR are_waiting
+        UNION ALL
+        SELECT * FROM unnest(places, expansions, totals)
+        ORDER BY together, part, lexeme LIMIT 16000
+    ) AS term;
 END
 $$;
 
-GRANT EXECUTE ON FUNCTION lexeme_id, unspaced, composed, usual_widths, usual_form, spaced_out, analyze_text, prefix_terms,
-    query_terms TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION lexeme_id, unspaced, composed, usual_widths, usual_form, parted, as_read, spaced_out,
+    analyze_text, prefix_terms, query_terms TO @app@, @definer@;

@@ -42,16 +42,22 @@ END
 $$;
 
 -- Whether a valid index of pg_textsearch serves the collection, and the library is loaded. The index has only items'
--- own words, so it does not serve a collection whose items are indexed with their neighbours.
+-- own words, so it does not serve a collection whose items are indexed with their neighbours. In PL/pgSQL, because each
+-- search by words asks, and without the library no query runs.
 CREATE OR REPLACE FUNCTION has_textsearch(collection bigint) RETURNS boolean
-LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
-    SELECT current_setting('pg_textsearch.library_version', true) IS NOT NULL AND EXISTS (
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+BEGIN
+    IF current_setting('pg_textsearch.library_version', true) IS NULL THEN
+        RETURN false;
+    END IF;
+    RETURN EXISTS (
         SELECT FROM pg_index AS index
         WHERE index.indisvalid
             AND index.indexrelid = to_regclass(format('%I.%I', current_schema(), 'items_' || collection || '_bm25'))
     ) AND NOT EXISTS (
         SELECT FROM collections AS owner WHERE owner.collection_id = collection AND owner.neighbours IS NOT NULL
-    )
+    );
+END
 $$;
 
 -- The candidates of the extension for these lexemes. In a separate statement, because its planner reads scores from the

@@ -49,10 +49,12 @@ class Snippet(Serializable):
         return self.text
 
 
-def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> Snippet:
-    """The snippet of a text in which the database marked words; prefixes and pairs of characters are marked here."""
-    text, spans = _strip_marks(marked)
-    spans = _merge([*spans, *_prefix_spans(text, prefixes), *_pair_spans(text, words)])
+def snippet_of(text: str, marked: str, words: str, prefixes: Sequence[str], size: int) -> Snippet:
+    """The snippet of a text; prefixes and pairs of characters are marked here.
+
+    ``marked``: the text as the database reads it, with marks: some characters are others, but each has its place.
+    """
+    spans = _merge([*_marked_spans(marked), *_prefix_spans(text, prefixes), *_pair_spans(text, words)])
     start, end = _best_window(text, spans, size)
     shown = [(span - start, other - start) for span, other in spans if start <= span and other <= end]
     part = text[start:end]
@@ -62,19 +64,16 @@ def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> S
     )
 
 
-def _strip_marks(marked: str) -> tuple[str, list[Span]]:
-    pieces: list[str] = []
-    spans: list[Span] = []
+def _marked_spans(marked: str) -> Iterator[Span]:
+    """The places between two marks, without counting the marks."""
     position = begin = 0
     for piece in re.split(f"([{''.join(MARKS)}])", marked):
         if piece == MARKS[0]:
             begin = position
         elif piece == MARKS[1]:
-            spans.append((begin, position))
+            yield begin, position
         else:
-            pieces.append(piece)
             position += len(piece)
-    return "".join(pieces), spans
 
 
 def _prefix_spans(text: str, prefixes: Sequence[str]) -> Iterator[Span]:

@@ -312,7 +312,7 @@ CHANGES = (
     "UPDATE api_keys SET revoked_at = NULL WHERE tenant_id = %(tenant)s",
     "DELETE FROM idempotency_keys WHERE tenant_id = %(tenant)s",
     "DELETE FROM quarantines WHERE tenant_id = %(tenant)s",
-    "SELECT FROM query_terms(%(theirs)s, 'shared words', '{wor}')",
+    "SELECT FROM query_terms(%(theirs)s, 'shared words', '{wor}') AS known WHERE known.lexemes IS NOT NULL",
     "SELECT WHERE refresh_weights(%(theirs)s, 10) IS NOT NULL",
     "SELECT WHERE reindex_windows(%(theirs)s, 10) IS NOT NULL",
     "SELECT FROM words_of(%(theirs)s, '{1}')",

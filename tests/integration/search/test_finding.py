@@ -206,6 +206,26 @@ async def test_a_snippet_marks_the_words_of_the_query_in_any_form(platform: Plat
     assert first.as_dict()["snippet"]["html"] == first.snippet.html
 
 
+async def test_a_snippet_marks_words_within_paths_and_names_and_shows_every_sign(platform: Platform) -> None:
+    """A word that a search finds is marked, and no sign is lost."""
+    papers = await fill(platform)
+    await papers.add([{"id": "h", "text": "java.io.IOException for a read/write of List<String> in HDFS-1234"}])
+    for query, marked in [
+        ("IOException", "java.io.<mark>IOException</mark> for a read/write of List&lt;String&gt; in HDFS-1234"),
+        (
+            "write string",
+            "java.io.IOException for a read/<mark>write</mark> of List&lt;<mark>String</mark>&gt; in HDFS-1234",
+        ),
+        (
+            "hdfs-1234",
+            "java.io.IOException for a read/write of List&lt;String&gt; in <mark>HDFS</mark>-<mark>1234</mark>",
+        ),
+    ]:
+        first, *_ = await papers.search(query, legs=["lexical"], snippet=200)
+        assert first.snippet is not None
+        assert first.snippet.html == marked
+
+
 async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: Platform) -> None:
     """The part has the requested size, anywhere in the text."""
     papers = await fill(platform)

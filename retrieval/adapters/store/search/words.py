@@ -74,9 +74,14 @@ _BEGINNING = """
 """
 
 _MARKED = """
-    SELECT item.item_id, ts_headline(%(config)s::regconfig, shown.text, query.words, %(options)s)
+    SELECT
+        item.item_id, shown.text,
+        ts_headline(%(config)s::regconfig, as_read(%(config)s::regconfig, shown.text), query.words, %(options)s)
     FROM (
-        SELECT replace(plainto_tsquery(%(config)s::regconfig, %(words)s)::text, ' & ', ' | ')::tsquery AS words
+        SELECT
+            replace(
+                plainto_tsquery(%(config)s::regconfig, as_read(%(config)s::regconfig, %(words)s))::text, ' & ', ' | '
+            )::tsquery AS words
     ) AS query
     CROSS JOIN items AS item
     CROSS JOIN LATERAL (
@@ -89,20 +94,22 @@ _OPTIONS = f"HighlightAll=true, StartSel={MARKS[0]}, StopSel={MARKS[1]}"
 
 async def marked_texts(
     database: Database, tenant_id: int, collection: StoredCollection, words: str, item_ids: Sequence[str]
-) -> dict[str, str]:
-    """The items' bodies, or titles without a body, with the query's words marked, in any form.
+) -> dict[str, tuple[str, str]]:
+    """The items' bodies, or titles without a body, each also as the database reads it, with the query's words marked.
 
-    The first ``READ`` characters by item id, with ``MARKS`` before and after each word.
+    The first ``READ`` characters by item id; in the second text other characters replace some of the first, and there
+    are ``MARKS`` before and after each word, in any form.
     """
     parameters = {
         **_place(collection),
-        "words": usual_form(words),
+        "words": words,
         "ids": list(item_ids),
         "read": READ,
         "marks": "".join(MARKS),
         "options": _OPTIONS,
     }
-    return dict(await database.read(tenant_id, Compiled(_MARKED, parameters)))
+    rows = await database.read(tenant_id, Compiled(_MARKED, parameters))
+    return {item_id: (text, marked) for item_id, text, marked in rows}
 
 
 _BEGUN = """

@@ -249,6 +249,54 @@ async def test_text_of_every_script_is_found_by_its_words(platform: Platform, te
     assert [hit.item_id for hit in await collection.search(query, legs=["lexical"])] == ["it"]
 
 
+NAMES = """
+at org.apache.hadoop.hdfs.DFSClient.open(DFSClient.java:123), see https://issues.example.org/browse/HDFS-1234
+a lock for read/write in /var/log/kafka/server.log, written by ann@example.org for a Map<String, List<Integer>>
+if count<least and highest>most on 2024-05-01T10:00 then <b>stop</b> at -7 or 2.7.3 of well-known or e.g. U.S. parts
+"""
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *(
+            "DFSClient",
+            "dfsclient.java",
+            "org.apache.hadoop.hdfs.DFSClient",
+            "browse",
+            "issues.example.org",
+            "HDFS-1234",
+        ),
+        *(
+            "1234",
+            "hdfs 1234",
+            "write",
+            "read/write",
+            "kafka",
+            "server.log",
+            "/var/log/kafka/server.log",
+            "ann",
+            "example",
+        ),
+        *("ann@example.org", "String", "Integer", "least", "highest", "05", "2024-05-01", "-7", "2.7.3", "well-known"),
+        *("known", "U.S.", '"read write"', '"var log"', '"DFSClient open"', "dfscl*", "org.apache.had*", "HDFS-12*"),
+    ],
+)
+async def test_a_word_within_a_path_a_name_or_an_address_is_found(platform: Platform, query: str) -> None:
+    """PostgreSQL's parser reads some of these as one word, and leaves others out."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": "it", "text": NAMES}, {"_id": "other", "text": "nothing of the sort"}])
+    assert [hit.item_id for hit in await collection.search(query, legs=["lexical"])] == ["it"]
+
+
+@pytest.mark.parametrize("query", ["7", "2.7", "b", "3"])
+async def test_parts_of_numbers_and_tags_are_no_words(platform: Platform, query: str) -> None:
+    """A version is one word, and a minus that follows no word belongs to its number."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": "it", "text": NAMES}])
+    assert not await collection.search(query, legs=["lexical"])
+
+
 @pytest.mark.parametrize(
     "query",
     [

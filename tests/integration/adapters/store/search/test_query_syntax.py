@@ -82,6 +82,16 @@ async def test_an_english_collection_answers_by_its_stems(platform: Platform, qu
     assert await _matching_ids(await _fill(platform, ENGLISH), query) == item_ids
 
 
+@pytest.mark.parametrize("query", ["kapı", "KAPI", "ısparta", "istanbul", '"kapı açıldı"', "ısp*", "İST*", '"ısı ile"'])
+async def test_a_turkish_collection_reads_its_capitals_as_turkish_does(platform: Platform, query: str) -> None:
+    """There, the two letters i have two capitals, which the locale of the database does not know."""
+    collection = await _fill(
+        platform, {"a": "KAPI AÇILDI. Isparta ve İstanbul, ISI ile", "b": "başka"}, language="turkish"
+    )
+    [hit] = await collection.search(query, legs=["lexical"], snippet=80)
+    assert (hit.item_id, hit.snippet and bool(hit.snippet.highlights)) == ("a", True)
+
+
 @pytest.mark.parametrize(
     ("query", "item_ids"),
     [
@@ -199,8 +209,11 @@ async def test_a_prefix_weighs_as_one_term(platform: Platform, connection: Conne
     collection = await _fill(platform, {str(n): f"alpha{n} common" for n in range(8)} | {"x": "alphorn", "y": "beta"})
     number = (await collection.refresh()).collection_id
     cursor = await connection.execute(
-        "SELECT part, count(*), min(document_frequency), count(DISTINCT idf) FROM query_terms(%s, %s, %s) "
-        "GROUP BY part ORDER BY 2",
+        "SELECT term.part, count(*), min(term.frequency), count(DISTINCT weight.number) "
+        "FROM query_terms(%s, %s, %s) AS known, "
+        "unnest(known.parts, known.lexemes, known.frequencies) AS term (part, lexeme, frequency), "
+        "LATERAL substring(known.weights::text, '[{,]' || term.lexeme || ':([^,}]+)') AS weight (number) "
+        "GROUP BY term.part ORDER BY 2",
         (number, "beta alphorn", ["alph"]),
     )
     assert [row[1:] for row in await cursor.fetchall()] == [(1, 1, 1), (1, 1, 1), (8, 8, 1)]
@@ -217,8 +230,8 @@ async def test_a_prefix_takes_the_most_frequent_of_many_terms(platform: Platform
     collection = await _fill(platform, {"all": " ".join(words), "some": " ".join(words[100:164])}, language="simple")
     number = (await collection.refresh()).collection_id
     cursor = await connection.execute(
-        "SELECT known.term FROM query_terms(%s, '', '{te}') AS asked JOIN term_statistics AS known USING (lexeme) "
-        "WHERE known.collection_id = %s ORDER BY 1",
+        "SELECT known.term FROM query_terms(%s, '', '{te}') AS asked "
+        "JOIN term_statistics AS known ON known.lexeme = ANY (asked.lexemes) WHERE known.collection_id = %s ORDER BY 1",
         (number, number),
     )
     assert [row[0] for row in await cursor.fetchall()] == words[100:164]
