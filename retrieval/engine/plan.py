@@ -425,7 +425,7 @@ def signal_weights_of(profile: Profile, legs: Sequence[LegName]) -> SignalWeight
     stored = [weights.get(signal.name, 0.0) for signal in (BaseRelevance, Recency, Popularity)]
     if not {LegName.POPULAR, LegName.RELEVANT}.intersection(legs) or not weights.keys() <= _WEIGHED:
         return None
-    if sum(weight > 0 for weight in stored) < _SEVERAL:
+    if sum(weight > 0 for weight in stored) <= 1:
         return None
     decay = next((signal.decay_days for signal in profile.signals if isinstance(signal, Recency)), 14.0)
     return SignalWeights(
@@ -439,7 +439,6 @@ def signal_weights_of(profile: Profile, legs: Sequence[LegName]) -> SignalWeight
     )
 
 
-_SEVERAL = 2
 _DEEPER_BY_SIGNALS = 4
 """The ratio of each leg's depth to the number of candidates that are kept of all legs."""
 

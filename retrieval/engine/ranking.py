@@ -21,7 +21,7 @@ from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.facts import Candidates, ItemFacts, read_facts
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import Advice, InvalidRequestError
-from retrieval.domain.records.slate import Placed, Slot
+from retrieval.domain.records.slate import BY_SCORE, Placed
 from retrieval.domain.search import fusion
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors
 from retrieval.domain.search.fusion import Candidate, Fused
@@ -114,9 +114,8 @@ def _ids(results: LegResults) -> list[str]:
     return list(dict.fromkeys(hit.item_id for candidates in results.rankings.values() for hit in candidates))
 
 
-SIGNAL_BEST = 1.0
-_FUSED, _CANDIDATE, _SCORE = itemgetter(0), itemgetter(1), itemgetter(3)
-"""The item id of a fused candidate and of a candidate, and the score of a candidate."""
+_FUSED_ID, _ITEM_ID, _SCORE = itemgetter(0), itemgetter(1), itemgetter(3)
+"""The item id of a fused candidate, and the item id and the score of a candidate."""
 
 
 def relevances(ranked: Sequence[Fused], results: LegResults, profile: Profile) -> list[float]:
@@ -131,7 +130,7 @@ def relevances(ranked: Sequence[Fused], results: LegResults, profile: Profile) -
 def bests_of(results: LegResults) -> dict[str, float]:
     """The score that counts as 1 in each ranking: the leg's best score, or a signal's maximum."""
     return {
-        name: SIGNAL_BEST if name in SIGNALS or name == REFINING else fusion.best_of(list(map(_SCORE, candidates)))
+        name: 1.0 if name in SIGNALS or name == REFINING else fusion.best_of(list(map(_SCORE, candidates)))
         for name, candidates in results.rankings.items()
     }
 
@@ -148,15 +147,13 @@ def leg_features(ranked: Sequence[Fused], results: LegResults) -> dict[str, list
     bests = bests_of(results)
     for name, candidates in results.rankings.items():
         if leg_of(name) == name != REFINING:
-            raw = dict(zip(map(_CANDIDATE, candidates), map(_SCORE, candidates), strict=True))
-            features[name] = fusion.shares_of(map(raw.get, map(_FUSED, ranked)), bests[name])
+            raw = dict(zip(map(_ITEM_ID, candidates), map(_SCORE, candidates), strict=True))
+            features[name] = fusion.shares_of(map(raw.get, map(_FUSED_ID, ranked)), bests[name])
     return features
 
 
 ONE_LEG = "none"
 """The fusion of a search with a single leg, whose scores are the hits' scores."""
-
-_SEVERAL = 2
 
 ROUNDING = 1e-12
 """The largest rounding error of a sum: a score within it of the least score counts."""
@@ -164,7 +161,7 @@ ROUNDING = 1e-12
 
 def with_refining(results: LegResults, profile: Profile) -> LegResults:
     """The candidates, with a ranking by likeness where the profile refines and several rankings are fused."""
-    if not results.vectors.row_of or len(results.rankings) < _SEVERAL or profile.refining.is_off:
+    if not results.vectors.row_of or len(results.rankings) <= 1 or profile.refining.is_off:
         return results
     weights = profile.weights_of(results.rankings)
     rankings = fusion.refined(results.rankings, weights, profile.fusion, profile.depth, results.vectors)
@@ -311,20 +308,15 @@ def hits(
     """
     is_fused = len(results.rankings) > 1 or profile.signals
     fused_by = ", ".join((profile.fusion.kind.value if is_fused else ONE_LEG, *later))
-    slots = {placed.item_id: (placed.slot, placed.propensity) for placed in slate}
+    placed_by_id = {placed.item_id: placed for placed in slate}
     rows = []
     for rank, (item_id, score, contributions) in enumerate(ranked, 1):
-        slot, propensity = slots.get(item_id, _BY_SCORE)
+        _, slot, propensity, _ = placed_by_id.get(item_id, BY_SCORE)
         explanation = Explanation(fused_by, contributions)
-        place = (score, rank, relevance.get(item_id), slot, propensity, _NO_SNIPPET, explanation)
+        # A hit gets its snippet later, if the search requests one.
+        place = (score, rank, relevance.get(item_id), slot, propensity, None, explanation)
         rows.append((item_id, *columns[item_id], *place))
     return Hit.of_rows(rows)
-
-
-_NO_SNIPPET = None
-"""A hit gets its snippet later, if the search requests one."""
-_BY_SCORE = (Slot.EXPLOIT, 1.0)
-"""Slot and propensity of a hit whose place follows from its score alone."""
 
 
 def check_calibrated(collection: StoredCollection, request: SearchRequest) -> None:

@@ -23,7 +23,7 @@ from retrieval.domain.records import search_record
 from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.records.search_record import PLAIN, ComposedAnswer, SearchRecord
-from retrieval.domain.records.slate import Placed
+from retrieval.domain.records.slate import BY_SCORE, Placed
 from retrieval.domain.search.diversity import REFINING, in_steps
 from retrieval.domain.search.filters import And, Contains, Filter, Not, as_mapping, field_name, parse_field, parse_where
 from retrieval.domain.search.fusion import Candidate, Fused, on_unit_scale
@@ -247,7 +247,7 @@ def encoded_record(answered: Recordable) -> EncodedRecord:
 def _pool(answered: AnsweredSearch) -> dict[str, Any]:
     """The columns of the candidates."""
     # Each leg has about a hundred candidates, so map handles them, without a Python loop.
-    leg_results, items = answered.leg_results, list(map(_FIRST, answered.ranked))
+    leg_results, items = answered.leg_results, list(map(_FUSED_ID, answered.ranked))
     legs = {name: ranking for name, ranking in leg_results.rankings.items() if name != REFINING}
     rows = [_in_order_of(ranking, items) for ranking in legs.values()]
     likeness = leg_results.rankings.get(REFINING)
@@ -273,7 +273,7 @@ def _in_order_of(ranking: Sequence[Candidate], items: Sequence[str]) -> list[tup
 
 _UNKNOWN: tuple[Any, ...] = ("", "", 0, None)
 """The values of a candidate that a leg did not find."""
-_FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
+_FUSED_ID, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
 
 def _signal_columns(answered: AnsweredSearch, bests: Mapping[str, float]) -> dict[str, list[float | None]]:
@@ -298,11 +298,11 @@ def _shown(answered: AnsweredSearch) -> dict[str, Any]:
     """The columns of the hits. The parts of their scores are stored where they do not follow from the pool."""
     hits, ranked, decision, pulls = answered.shown, answered.ranked, answered.decision, answered.decision.pulls
     placed_by_id = {placed.item_id: placed for placed in answered.slate}
-    each = [placed_by_id.get(hit.item_id, _BY_SCORE) for hit in hits]
+    each = [placed_by_id.get(hit.item_id, BY_SCORE) for hit in hits]
     # Ranks follow from the pool only if it has every candidate with a likeness or a score of the stack.
     others = len(decision.scores) or len(answered.leg_results.rankings.get(REFINING, ()))
     is_whole = others <= len(ranked) and answered.reranked is None and bool(decision.weights or not decision.scores)
-    is_plain = is_whole and {hit.item_id for hit in hits}.issubset(map(_FIRST, ranked))
+    is_plain = is_whole and {hit.item_id for hit in hits}.issubset(map(_FUSED_ID, ranked))
     signals = (dict(decision.weights) or None) if is_plain else [signals_of(hit.contributions) for hit in hits]
     return {
         **search_record.shown_columns(
@@ -315,7 +315,3 @@ def _shown(answered: AnsweredSearch) -> dict[str, Any]:
         ),
         "shown_signals": signals,
     }
-
-
-_BY_SCORE = Placed("")
-"""The place of any hit that has no slot of its own."""

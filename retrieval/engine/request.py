@@ -163,8 +163,8 @@ def checked_request(
         prefixes=parsed.prefixes,
         rewrites=_checked_rewrites(rewrites, words, vector, bounds),
         preferred=() if preferred is None else checked_preferred(preferred),
-        entities=frozenset() if entities is None else checked_entities(entities),
-        tags=checked_tags(tags),
+        entities=frozenset() if entities is None else _checked_entities(entities),
+        tags=_checked_tags(tags),
         as_of=None if as_of is None else checks.checked_time("as_of", as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
@@ -192,7 +192,7 @@ def checked_preferred(each: Sequence[Filter | None]) -> tuple[Filter, ...]:
     return tuple({repr(filter_): filter_ for filter_ in each if filter_ is not None}.values())
 
 
-def checked_entities(entities: object) -> frozenset[EntityKey]:
+def _checked_entities(entities: object) -> frozenset[EntityKey]:
     """The entities of a mapping such as ``{"questions": ["q1"]}``. Raises ``InvalidRequestError``."""
     if not isinstance(entities, Mapping):
         raise InvalidRequestError('entities come by type, such as {"questions": ["q1", "q2"]}')
@@ -207,7 +207,7 @@ def checked_entities(entities: object) -> frozenset[EntityKey]:
     return frozenset(checked)
 
 
-def checked_tags(tags: object) -> frozenset[str]:
+def _checked_tags(tags: object) -> frozenset[str]:
     """The tags of a list such as ``["react", "frontend"]``. Raises ``InvalidRequestError``."""
     if isinstance(tags, tuple) and not tags:
         return frozenset()

@@ -33,6 +33,8 @@ class RunningSearch:
 
     request: SearchRequest
     plan: SearchPlan
+    query: Query
+    """The query without rewrites."""
     queries: tuple[Query, ...]
     """The query, followed by its rewrites."""
     seed: int
@@ -41,8 +43,6 @@ class RunningSearch:
     """Whether the search is to be recorded."""
     requests: tuple[CandidateRequest, ...]
     """The requests to the store: the plan's, then one for each preferred filter, in which every leg runs once more."""
-    query: Query = field(init=False)
-    """The query without rewrites."""
     first: LegResults = _NOT_FOUND
     """The candidates as found at first."""
     leg_results: LegResults = _NOT_FOUND
@@ -68,9 +68,6 @@ class RunningSearch:
     """The reasons why no candidate is shown."""
     hits: tuple[Hit, ...] = ()
     """What is shown, with the items."""
-
-    def __post_init__(self) -> None:
-        self.query = self.queries[0]
 
     @property
     def groups(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from retrieval.learning.shrinkage import Posterior
 from retrieval.learning.slate import Ranked
 from retrieval.learning.stack import LEARNED, LogitStack
 
-_ITEM_ID = itemgetter(0)
+_FUSED_ID = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class PoolScores:
 
     def order(self, pool: Pool) -> list[int]:
         """The positions of the candidates, best first; equal scores are ordered by item id."""
-        keys = zip(map(neg, self.scores), map(_ITEM_ID, pool.ranked), count(), strict=False)
+        keys = zip(map(neg, self.scores), map(_FUSED_ID, pool.ranked), count(), strict=False)
         return [position for _, _, position in sorted(keys)]
 
     def fused(self, pool: Pool, position: int) -> Fused:

@@ -1,4 +1,4 @@
-"""One search, in the order of its stages: embed, plan, candidates, signals, rank, learn, explore, items, record."""
+"""One search, in the order of its stages: embed, plan, candidates, signals, rank, rerank, decide, items, record."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ _DEEPER = 4
 _DEEPEST = 50_000
 """The greatest depth of a leg when groups leave too few candidates; larger groups may leave the page short."""
 
-_ITEM_ID = itemgetter(0)
+_FUSED_ID = itemgetter(0)
 _NO_VALUES = (None,)
 
 _MOST_PLANS = 200
@@ -243,7 +243,7 @@ class Searcher:
             for narrowed in request.narrowed:
                 check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
                 requests += (plan_preferred(self.collection, narrowed, why_no_vector, plan),)
-        return RunningSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, requests)
+        return RunningSearch(request, plan, queries[0], queries, self.chance.getrandbits(63), is_recorded, requests)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
         if request.min_relevance is not None:
@@ -391,7 +391,7 @@ class Searcher:
             else:
                 columns |= found.likely.columns
                 waiting |= found.likely.waiting
-                missing |= dict.fromkeys(map(_ITEM_ID, search.shown))
+                missing |= dict.fromkeys(map(_FUSED_ID, search.shown))
             if LegName.DENSE in request.legs and request.legs[1:]:  # another leg may have found items without a vector
                 space_id, size = request.space_id, request.dimensions
         item_ids = [item_id for item_id in missing if item_id not in columns]

@@ -85,7 +85,7 @@ class AddReport(Serializable):
     """Whether calling the embedder again at once is useless: it does not answer, or refuses one item after another."""
     notes: tuple[str, ...] = field(default=())
     settled: Settled | None = field(default=None, compare=False, repr=False)
-    """The collection's revision after the last write; None: nothing was written."""
+    """The collection's state after the last write; None: nothing was written."""
     token: str | None = field(default=None, compare=False)
     """A token; a search with it as ``after_write`` reads this write, on a replica too. None: there is no replica.
     """
@@ -460,11 +460,6 @@ def outcomes_of(checked: Sequence[Item | InvalidItemError], known: Mapping[str, 
         stored[entry.item_id] = entry.content_hash
         outcomes.append(ItemOutcome(item_id=entry.item_id, became=store.became(former, entry.content_hash)))
     return outcomes
-
-
-def as_items(items: object) -> list[Item]:
-    """The items of a list or another iterable. Raises ``InvalidItemError``."""
-    return [as_item(item) for item in checked_items(items)]
 
 
 def checked_items(items: object) -> list[Any]:

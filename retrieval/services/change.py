@@ -181,7 +181,7 @@ async def _write(
         unchanged = [after.item_id for before, after in known if before.content_hash == after.content_hash]
         await store.touch_items(connection, collection.collection_id, unchanged)
     if removed:
-        place = CollectionPlace(writer.database, writer.tenant_id, collection.collection_id, connection)
+        place = writer.place._replace(connection=connection)
         settled = later(settled, (await store.remove_items(place, removed))[1])
     return settled
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from retrieval.adapters.readers import InputLine
-from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.items import archive_items
 from retrieval.adapters.store.items.listing import rows_after
 from retrieval.adapters.store.search.terms import refresh_weights
@@ -301,7 +300,6 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
 async def _prune(writer: Writer, seen: SeenIds) -> int:
     """Archive the active items that were not seen; returns their number."""
     known, in_collection = seen.distinct, (writer.database, writer.tenant_id, writer.collection)
-    place = CollectionPlace(writer.database, writer.tenant_id, writer.collection.collection_id)
     after, archived = "", 0
     while rows := await rows_after(*in_collection, None, ("item_id",), after=after, limit=_PRUNE_PAGE):
         page = [item_id for (item_id,) in rows]
@@ -309,7 +307,7 @@ async def _prune(writer: Writer, seen: SeenIds) -> int:
         is_known = known[np.searchsorted(known, wanted).clip(max=len(known) - 1)] == wanted
         gone = [item_id for item_id, seen_too in zip(page, is_known, strict=True) if not seen_too]
         if gone:
-            await archive_items(place, gone)
+            await archive_items(writer.place, gone)
         after = page[-1]
         archived += len(gone)
     return archived

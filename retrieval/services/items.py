@@ -20,7 +20,7 @@ from retrieval.engine.collection_handle import CollectionHandle, checks_existenc
 from retrieval.engine.request import checked_item_ids
 from retrieval.services import add as adding
 from retrieval.services import change as changing
-from retrieval.services.add import AddedEach, AddReport, Writer, as_item, as_items, checked_items
+from retrieval.services.add import AddedEach, AddReport, Writer, as_item, checked_items
 from retrieval.services.change import ChangeReport, Decide, RemovalError
 from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
 from retrieval.services.ingest import IngestReport, Progress, Rejected, WithoutText, checked_lines
@@ -33,7 +33,7 @@ FEW_ITEMS = 1000
 @checks_existence
 async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]], embeddings: object) -> AddReport:
     """See ``Collection.add``."""
-    batch = as_items(items)
+    batch = [as_item(item) for item in checked_items(items)]
     vectors = None
     if embeddings is not None:
         space = (await handle.fresh()).space

@@ -255,7 +255,7 @@ class MemoryWriter:
         return self.writer.collection
 
     def _within(self, connection: Connection) -> CollectionPlace:
-        return CollectionPlace(self.writer.database, self.writer.tenant_id, self._collection.collection_id, connection)
+        return self.writer.place._replace(connection=connection)
 
     async def _atomically(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """The result of the work in one transaction, which is done again if the server ended it by a deadlock."""

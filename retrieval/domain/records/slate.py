@@ -34,6 +34,9 @@ class Placed(NamedTuple):
     """The probability that it stood at this very rank, above 0 and at most ``propensity``."""
 
 
+BY_SCORE = Placed("")
+"""The place of any hit that follows from its score alone."""
+
 _NONE: Mapping[str, float] = Frozen()
 
 

@@ -35,7 +35,8 @@ class Fused(NamedTuple):
 
 _ITEM_ID, _RANK, _SCORE = itemgetter(1), itemgetter(2), itemgetter(3)
 
-_candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
+candidate_of: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
+"""Returns the candidate with these values, without a line of Python."""
 
 Rankings = Mapping[str, Sequence[Candidate]]
 """Candidates by leg, best first."""
@@ -98,7 +99,7 @@ def refined(
     if not values:
         return lists
     opposites, item_ids = zip(*sorted((-values[row_of[item_id]], item_id) for item_id in own), strict=True)
-    alike = map(_candidate, zip(repeat(REFINING), item_ids, count(1), map(neg, opposites), strict=False))
+    alike = map(candidate_of, zip(repeat(REFINING), item_ids, count(1), map(neg, opposites), strict=False))
     return {**lists, REFINING: list(alike)}
 
 

@@ -23,7 +23,7 @@ from retrieval.domain.learning.off_policy import Estimator
 from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.search.diversity import Refining
 from retrieval.domain.search.profile import Fusion, FusionKind
-from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.domain.search.profile_parts import Combination, Learned, Recording
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from retrieval.services.compare import ProfileComparison, compare_profiles, named_profile
 from tests.support.recorded import Feedback, Impression, Recorded, record
@@ -207,7 +207,7 @@ async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Pla
     for query, pool in zip(reversed(queries), pools, strict=True):
         vectors = await read_pool_vectors(place, stored.space, pool.item_ids)
         for profile in profiles:
-            hits = await collection.search(query, limit=5, profile=profile)
+            hits = await collection.search(query, limit=5, profile=replace(profile, recording=Recording(rate=0)))
             slate = target_slate(pool, NamedProfile(name="other", profile=profile), vectors=vectors)
             assert slate == {hit.item_id: 1.0 for hit in hits}
 

@@ -80,11 +80,11 @@ async def record_feedback(
 
 async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedback]) -> dict[str, str]:
     """Return the actor of each search that the events are about, by ``retrieval_id``; empty: it has no actor."""
-    moments = {str(event.retrieval_id): event.retrieved_at for event in events if event.retrieved_at is not None}
-    if not moments:
+    times = {str(event.retrieval_id): event.retrieved_at for event in events if event.retrieved_at is not None}
+    if not times:
         return {}
     statement = _ACTORS.bind(
-        tenant_id=tenant_id, retrieval_ids=list(moments), moments=list(dict.fromkeys(moments.values()))
+        tenant_id=tenant_id, retrieval_ids=list(times), moments=list(dict.fromkeys(times.values()))
     )
     return dict(await database.read(tenant_id, statement))
 

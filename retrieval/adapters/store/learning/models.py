@@ -29,7 +29,7 @@ _LATEST = Compiled("""
     SELECT version, kind, is_published, reason, events, metrics, statistics_at, created_at
     FROM learned_models WHERE collection_id = %(collection_id)s
     ORDER BY version DESC
-    LIMIT %(most)s
+    LIMIT 20
 """)
 # Locks the state's row, so that simultaneous publishers get different version numbers.
 _HOLD = """
@@ -132,9 +132,9 @@ async def read_definition(at: CollectionPlace, version: int) -> Mapping[str, Any
     return rows[0][0] if rows else None
 
 
-async def latest_models(at: CollectionPlace, *, most: int = 20) -> list[StoredModel]:
-    """The latest versions, the newest first."""
-    rows = await at.read(_LATEST, most=most)
+async def latest_models(at: CollectionPlace) -> list[StoredModel]:
+    """The latest twenty versions, the newest first."""
+    rows = await at.read(_LATEST)
     return [StoredModel(**dict(zip(StoredModel.__slots__, row, strict=True))) for row in rows]
 
 

@@ -138,9 +138,9 @@ async def count_lost_verdicts(at: CollectionPlace, *, since: datetime, most: int
     return int((await at.read(_LOST, tenant_id=at.tenant_id, since=since, most=most))[0][0])
 
 
-async def read_verdicts(at: CollectionPlace, *, until: datetime, most: int = MOST_VERDICTS) -> list[CountedVerdict]:
+async def read_verdicts(at: CollectionPlace, *, until: datetime) -> list[CountedVerdict]:
     """The latest verdicts that count and were received by then, the newest first."""
-    rows = await at.read(_VERDICTS, until=until, most=most)
+    rows = await at.read(_VERDICTS, until=until, most=MOST_VERDICTS)
     return [CountedVerdict(row[0], row[1], tuple(row[2]), *row[3:]) for row in rows]
 
 

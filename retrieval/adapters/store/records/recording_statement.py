@@ -31,7 +31,7 @@ _TEXT, _UUID = 25, 2950
 
 
 def encoded(record: SearchRecord) -> bytes:
-    """The record as a parameter of ``STORE_ONE``. Raises ``ValueError`` for NaN, infinity and text beyond UTF-8."""
+    """The record as a parameter of a statement. Raises ``ValueError`` for NaN, infinity and text beyond UTF-8."""
     parts = [_COUNT]
     for head, encode, value in zip(_HEADS, _ENCODERS, _VALUES(record), strict=True):
         data = None if value is None else encode(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count, groupby, repeat
@@ -35,13 +35,13 @@ from retrieval.adapters.store.search.lexical_leg import (
     words_values,
 )
 from retrieval.adapters.store.search.likely_hits import LIKELY, LOOKED_UP, likely_values, with_likely_hits
-from retrieval.adapters.store.search.statement_pieces import Matches, matches_of, materialized, named
+from retrieval.adapters.store.search.statement_pieces import Matches, matches_of, materialized, named, quoted
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tagged_leg
 from retrieval.adapters.store.search.vectors import sent_vectors
 from retrieval.adapters.store.tables import collections, items, literal
 from retrieval.domain.search.diversity import NO_VECTORS, PoolVectors
 from retrieval.domain.search.filters import Filter, extent, is_small
-from retrieval.domain.search.fusion import Candidate
+from retrieval.domain.search.fusion import Candidate, candidate_of
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 
@@ -289,10 +289,9 @@ def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
     rows.sort(key=_ITEM)
     rows.sort(key=_SCORE, reverse=True)  # a stable sort
     values = zip(repeat(leg), map(_ITEM, rows), count(1), map(_SCORE, rows), strict=False)
-    return list(map(_candidate, values))
+    return list(map(candidate_of, values))
 
 
-_candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
 _NAME, _ITEM, _SCORE = itemgetter(0), itemgetter(1), itemgetter(2)
 _ITEM_COLUMN = 1
 _BARE = 3
@@ -364,7 +363,7 @@ def _looked_up(
     leg, item_id, _ = brought.c
 
     def of(name: LegName) -> sa.Select[Any]:
-        return sa.select(item_id).where(leg == sa.literal_column(f"'{name}'"))
+        return sa.select(item_id).where(leg == quoted(name))
 
     by_words_alone = of(LegName.LEXICAL).except_(of(LegName.DENSE))
     looked_up = sa.select(item_id) if request.with_vectors else by_words_alone

@@ -55,7 +55,7 @@ def dense_leg(request: CandidateRequest, matches: pieces.Matches | None) -> list
         return _walk_parts(request, _near(request), sa.true(), sa.true())
     if matches is None:
         walk = _nearest_by_index(request, pieces.DEPTH)
-        return [sa.select(pieces.named("dense"), *pieces.materialized(walk, "dense").c)]
+        return [pieces.rows_of("dense", pieces.materialized(walk, "dense"))]
     near = _near(request)
     return [
         *_walk_parts(request, near, sa.not_(matches.are_few), pieces.passes_filter(request, near.c.item_id)),
@@ -126,7 +126,7 @@ def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Row
     compared = pieces.materialized(sa.select(rows.c.item_id, rows.c.score), "compared_by_facets")
     item_id, score = compared.c
     found = [
-        sa.select(pieces.named("dense"), item_id, score).where(item_id.is_not(None)),
+        pieces.rows_of("dense", compared).where(item_id.is_not(None)),
         pieces.count_row("compared", score, item_id.is_(None)),
     ]
     if request.path is Path.APPROXIMATE:
@@ -156,7 +156,7 @@ def _walk_parts(
     """
     kept = sa.select(near.c.item_id, near.c.score, near.c.place).where(only_if, matches)
     met = pieces.materialized(kept.limit(pieces.parameter("kept", sa.BigInteger)), "walk")
-    best = sa.select(pieces.named("dense"), met.c.item_id, met.c.score).order_by(met.c.score.desc(), met.c.item_id)
+    best = pieces.rows_of("dense", met).order_by(met.c.score.desc(), met.c.item_id)
     walked = sa.select(sa.func.coalesce(sa.func.max(met.c.place), 0)).scalar_subquery()
     found = [_all_of(best.limit(pieces.DEPTH), "dense_of_walk"), pieces.count_row("walked", walked, only_if)]
     if request.is_quantised and request.condition is not None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from retrieval.adapters.store.items.items import hit_columns
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, LikelyHits
-from retrieval.adapters.store.search.statement_pieces import materialized, named, parameter
+from retrieval.adapters.store.search.statement_pieces import materialized, named, parameter, quoted
 from retrieval.adapters.store.tables import items, literal
 from retrieval.domain.search.profile import FusionKind, LegName
 
@@ -54,7 +54,7 @@ def _guessed(scored: sa.CTE, likely: LikelyHits) -> sa.CTE:
     """The items with the highest sums of their legs' parts, as ``fuse`` computes them."""
     item_id = scored.c.item_id
     part_of = _share if likely.fusion.kind is FusionKind.WEIGHTED_SUM else _by_rank
-    parts = sa.select(item_id, part_of(scored, likely).label("part")).where(item_id != _literal("")).subquery("parts")
+    parts = sa.select(item_id, part_of(scored, likely).label("part")).where(item_id != quoted("")).subquery("parts")
     best = sa.select(parts.c.item_id).group_by(parts.c.item_id)
     best = best.order_by(sa.func.sum(parts.c.part).desc(), parts.c.item_id)
     return materialized(best.limit(parameter("likely", sa.BigInteger)), "guessed")
@@ -65,7 +65,7 @@ def _share(scored: sa.CTE, likely: LikelyHits) -> sa.ColumnElement[float]:
     leg, _, score = scored.c
     cases = []
     for name, _ in likely.weights:
-        names = [_literal(name), _literal(f"{name}{LOOKED_UP}")]
+        names = [quoted(name), quoted(f"{name}{LOOKED_UP}")]
         own = scored.alias().c  # a name of its own could be that of a part of a leg
         best = sa.select(sa.func.max(own.score)).where(own.leg.in_(names)).scalar_subquery()
         share = parameter(_weight_of(name), sa.Double) * score / best
@@ -77,14 +77,10 @@ def _by_rank(scored: sa.CTE, likely: LikelyHits) -> sa.ColumnElement[float]:
     """The leg's part by reciprocal rank; ranks count only what the leg itself found."""
     leg, item_id, score = scored.c
     rank = sa.func.row_number().over(partition_by=leg, order_by=(score.desc(), item_id))
-    weights = ((leg == _literal(name), parameter(_weight_of(name), sa.Double)) for name, _ in likely.weights)
+    weights = ((leg == quoted(name), parameter(_weight_of(name), sa.Double)) for name, _ in likely.weights)
     part: sa.ColumnElement[Any] = sa.case(*weights, else_=_ZERO) / (parameter("rrf_k", sa.Double) + rank)
     return part
 
 
 def _weight_of(leg: LegName) -> str:
     return f"weight_of_{leg}"
-
-
-def _literal(name: str) -> sa.ColumnElement[str]:
-    return sa.literal_column(f"'{name}'")

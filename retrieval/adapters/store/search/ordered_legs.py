@@ -203,8 +203,7 @@ def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[
     """Whether the walk of some entity reached its limit, and too few of the entity's items pass the filter."""
     entity = _entities()
     kept = sa.select(sa.func.count()).select_from(latest).where(latest.c.place == entity.c.place).scalar_subquery()
-    links = _links_of(request, entity).limit(most).subquery("all_near")
-    met = sa.select(sa.func.count()).select_from(links).scalar_subquery()
+    met = pieces.count_of(_links_of(request, entity).limit(most).subquery("all_near"))
     # The walk is completed only if it kept too few.
     short = sa.case((kept >= pieces.ENOUGH, sa.false()), else_=met >= most)
     return sa.exists(sa.select(entity.c.place).where(short))

@@ -63,18 +63,15 @@ def materialized(statement: sa.Select[Any] | sa.CompoundSelect[Any], name: str) 
     return statement.cte(name).prefix_with("MATERIALIZED", dialect="postgresql")
 
 
-def count_of(rows: sa.CTE) -> sa.ScalarSelect[int]:
-    """The number of rows of a CTE."""
+def count_of(rows: sa.CTE | sa.Subquery) -> sa.ScalarSelect[int]:
+    """The number of rows."""
     return sa.select(sa.func.count()).select_from(rows).scalar_subquery()
 
 
 def count_row(name: str, number: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
     """A row among the candidates' rows with a number about the search, under the conditions."""
-    return sa.select(
-        sa.literal_column(f"'{name}'").label("leg"),
-        sa.literal_column("''").label("item_id"),
-        sa.cast(number, sa.Double).label("score"),
-    ).where(*conditions)
+    item_id, score = quoted("").label("item_id"), sa.cast(number, sa.Double).label("score")
+    return sa.select(named(name), item_id, score).where(*conditions)
 
 
 def too_few_found(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -89,7 +86,12 @@ def rows_of(leg: str, rows: sa.FromClause) -> sa.Select[Any]:
 
 def named(leg: str) -> sa.Label[str]:
     """The leg's name, the first column of a candidate."""
-    return sa.literal_column(f"'{leg}'").label("leg")
+    return quoted(leg).label("leg")
+
+
+def quoted(name: str) -> sa.ColumnElement[str]:
+    """The name of a row as a part of the text; empty: the item id of a row about the search."""
+    return sa.literal_column(f"'{name}'")
 
 
 def passes_filter(

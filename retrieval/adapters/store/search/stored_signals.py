@@ -67,18 +67,16 @@ def best_candidates(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> 
 
     Words count by the share of the question's lexemes that an item has, by the lexical index.
     """
-    rows = legs.cte("candidate").prefix_with("MATERIALIZED", dialect="postgresql")
+    rows = pieces.materialized(legs, "candidate")
     leg, item_id, score = rows.c
     likely = pieces.materialized(_likely(_signal_rows(request, rows)), "likely")
     best = likely.c.likely.desc(), likely.c.item_id
     kept = sa.select(likely.c.item_id).order_by(*best).limit(pieces.ENOUGH).subquery()
     dropped = sa.select(likely.c.likely).order_by(*best).limit(1).offset(pieces.ENOUGH).subquery("dropped")
     # Not a join, which the planner may do row by row, because it knows no sizes; a subplan is hashed.
-    is_kept = sa.or_(item_id == sa.literal_column("''"), item_id.in_(sa.select(kept.c.item_id)))
-    dropped_score = sa.select(sa.literal_column(f"'{DROPPED_SCORE}'"), sa.literal_column("''"), dropped.c.likely)
-    return sa.union_all(
-        sa.select(leg, item_id, score).where(is_kept, leg != sa.literal_column(f"'{_VALUE}'")), dropped_score
-    )
+    is_kept = sa.or_(item_id == pieces.quoted(""), item_id.in_(sa.select(kept.c.item_id)))
+    dropped_score = sa.select(pieces.quoted(DROPPED_SCORE), pieces.quoted(""), dropped.c.likely)
+    return sa.union_all(sa.select(leg, item_id, score).where(is_kept, leg != pieces.quoted(_VALUE)), dropped_score)
 
 
 def _signal_rows(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
@@ -87,10 +85,10 @@ def _signal_rows(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
     Each is looked up by an array of keys in one scan, at half the cost of a look-up for each row.
     """
     leg, item_id, score = rows.c
-    is_value = leg == sa.literal_column(f"'{_VALUE}'")
+    is_value = leg == pieces.quoted(_VALUE)
     met = sa.select(item_id).where(is_value)
-    others = sa.select(item_id).where(item_id != sa.literal_column("''")).except_(met).scalar_subquery()
-    all_ids = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().scalar_subquery()
+    others = sa.select(item_id).where(item_id != pieces.quoted("")).except_(met).scalar_subquery()
+    all_ids = sa.select(item_id).where(item_id != pieces.quoted("")).distinct().scalar_subquery()
     owner = literal(request.collection_id)
     stored = sa.select(pieces.named(_VALUE), memories.c.item_id, _value(memories)).where(
         memories.c.collection_id == owner, memories.c.item_id == sa.func.any(sa.func.array(others))
@@ -133,7 +131,7 @@ def _likely(signals: sa.Subquery) -> Rows:
     leg, item_id, score = signals.c
 
     def by(name: str, default: Number = _ZERO) -> Number:
-        return sa.func.coalesce(sa.func.max(score).filter(leg == sa.literal_column(f"'{name}'")), default)
+        return sa.func.coalesce(sa.func.max(score).filter(leg == pieces.quoted(name)), default)
 
     entities = sa.func.least(sa.func.floor(by(LegName.LINKED)) / pieces.parameter("entities", sa.Double), _ONE)
     likely = (
@@ -143,7 +141,7 @@ def _likely(signals: sa.Subquery) -> Rows:
         + pieces.parameter("weight_vectors", sa.Double) * sa.func.greatest(by(LegName.DENSE), _ZERO)
     )
     rows = sa.select(item_id, likely.label("likely"))
-    return rows.where(item_id != sa.literal_column("''")).group_by(item_id)
+    return rows.where(item_id != pieces.quoted("")).group_by(item_id)
 
 
 def _walk(request: CandidateRequest, matches: pieces.Matches | None, leg: LegName) -> sa.CTE:

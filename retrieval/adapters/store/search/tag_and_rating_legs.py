@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from retrieval.adapters.store.learning.ratings import UNRATED, anywhere, rating
 from retrieval.adapters.store.search import statement_pieces as pieces
@@ -45,7 +44,7 @@ def _by_tags(request: CandidateRequest, *conditions: sa.ColumnElement[bool]) -> 
     share = share_of_time(sa.func.max(item_tags.c.created_at)) * sa.literal_column(MOST_OF_ONE, sa.Double)
     score = (sa.cast(sa.func.count(), sa.Double) + share).label("score")
     own = item_tags.c.collection_id == literal(request.collection_id)
-    is_asked = item_tags.c.tag == sa.func.any(pieces.parameter("tags", ARRAY(sa.Text)))
+    is_asked = item_tags.c.tag == sa.func.any(pieces.parameter("tags", pieces.TEXTS))
     rows = sa.select(item_tags.c.item_id, score).where(own, is_asked, *conditions).group_by(item_tags.c.item_id)
     return rows.order_by(score.desc(), item_tags.c.item_id)
 
