@@ -54,6 +54,23 @@ def _plain_pdf(pages: Sequence[str]) -> bytes:
             f"<< /Type /Page /Parent 2 0 R {attributes} >>",
             f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
         ]
+    return _pdf_file(objects)
+
+
+def pdf_of_shared_content(content: str, *, form: str, pages: int) -> bytes:
+    """A PDF whose pages all have the same content, which may draw the form by ``/X Do``."""
+    attributes = "/Contents 3 0 R /Resources << /Font << >> /XObject << /X 4 0 R >> >>"
+    kids = " ".join(f"{5 + at} 0 R" for at in range(pages))
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {pages} /MediaBox [0 0 600 200] >>",
+        f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
+        f"<< /Subtype /Form /Resources << /Font << >> >> /Length {len(form)} >>\nstream\n{form}\nendstream",
+    ]
+    return _pdf_file([*objects, *[f"<< /Type /Page /Parent 2 0 R {attributes} >>"] * pages])
+
+
+def _pdf_file(objects: Sequence[str]) -> bytes:
     body, places = b"%PDF-1.4\n", []
     for number, definition in enumerate(objects, 1):
         places.append(len(body))

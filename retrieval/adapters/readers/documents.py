@@ -6,10 +6,12 @@ import codecs
 import io
 import logging
 import re
+import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import PurePath
 from types import MappingProxyType
@@ -46,6 +48,8 @@ MAX_XML_BYTES = 16 * 1024 * 1024
 """The most XML that a packed document may hold: a parser takes up to 60 times its bytes, and seconds for each MiB."""
 
 MAX_PAGES = 10_000
+PDF_SECONDS = 10
+"""The processor time for a PDF, and again for each MiB of it; most take less than 1 s for each MiB."""
 MAX_DEPTH = 16
 """The headings of a path; deeper ones are only in the text."""
 
@@ -392,12 +396,35 @@ def _pdf(data: bytes) -> _Content:
     headings = _pdf_headings(reader)
     blocks = [
         Block(part, headings.get(number, ()), page=number)
-        for number, page in enumerate(reader.pages, 1)
-        for part in _BLANK_LINES.split(_HYPHEN_AT_LINE_END.sub("", page.extract_text()))
+        for number, text in enumerate(_pdf_texts(reader, PDF_SECONDS * (1 + len(data) / 1024**2)), 1)
+        for part in _BLANK_LINES.split(_HYPHEN_AT_LINE_END.sub("", text))
         if part.strip()
     ]
     title = reader.metadata.title if reader.metadata else None
     return _Content(blocks, title.strip() if isinstance(title, str) else "")
+
+
+def _pdf_texts(reader: PdfReader, seconds: float) -> Iterator[str]:
+    """The text of each page. Raises ``InvalidItemError`` once this thread has worked that long.
+
+    Pages may share what is drawn on them, so that a small file can have any amount of it. The processor's time does not
+    depend on the machine's other work.
+    """
+    end = time.thread_time() + seconds
+
+    def check_time() -> None:
+        if time.thread_time() > end:
+            raise InvalidItemError(f"takes more than {seconds:.0f} s to read; print it to a new PDF, or split it")
+
+    def in_time(read_form: Callable[..., str], *arguments: Any, **named: Any) -> str:
+        check_time()  # the page goes on without this form, and each further one fails as fast
+        return read_form(*arguments, **named)
+
+    for page in reader.pages:
+        page.extract_xform_text = partial(in_time, page.extract_xform_text)  # type: ignore[method-assign]
+        text = page.extract_text()
+        check_time()
+        yield text
 
 
 def _pdf_headings(reader: PdfReader) -> dict[int, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from retrieval.adapters.readers import documents
 from retrieval.adapters.readers.documents import RawDocument, format_of, read_document
 from retrieval.domain.errors import InvalidItemError, MissingExtraError
 from retrieval.domain.items.chunking import Block, Document
-from tests.support.documents import docx, pdf
+from tests.support.documents import docx, pdf, pdf_of_shared_content
 
 
 def read(data: bytes | str, form: str, **more: Any) -> Document:
@@ -331,6 +331,23 @@ def test_more_pages_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(InvalidItemError, match="has 3 pages; at most 2 are read"):
         read(pdf(["a", "b", "c"]), "pdf")
+
+
+@pytest.mark.parametrize(
+    ("content", "pages"),
+    [("BT (word) Tj ET\n" * 500, 500), ("/X Do\n", 500), ("/X Do\n" * 500, 1)],
+    ids=["the same content", "a form", "a form many times"],
+)
+def test_a_pdf_is_read_in_bounded_time(monkeypatch: pytest.MonkeyPatch, content: str, pages: int) -> None:
+    """A few bytes more would otherwise take any time, because what is drawn can be shared."""
+    monkeypatch.setattr(documents, "PDF_SECONDS", 0.1)
+    shared = pdf_of_shared_content(content, form="BT (word) Tj ET\n" * 500, pages=pages)
+    begin = time.thread_time()
+
+    with pytest.raises(InvalidItemError, match="takes more than 0 s to read"):
+        read(shared, "pdf")
+
+    assert time.thread_time() - begin < 1
 
 
 @pytest.mark.parametrize("form", ["html", "pdf", "docx"])
