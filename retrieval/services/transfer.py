@@ -54,7 +54,7 @@ from retrieval.learning.learned_model import LearnedModel
 FORMAT, VERSION = "retrieval collection", 1
 
 _ROWS, _BYTES = 200, 4 * 1024 * 1024
-"""The most rows, and about the most bytes of a file, that are stored at a time."""
+"""The most rows, and about the most bytes of a file, that are read or stored at a time."""
 _MOST_BYTES_OF_ROW = 1024**3
 """PostgreSQL's limit of a value, and so of the row that an export wrote."""
 _ROUNDING = 0.01
@@ -118,7 +118,9 @@ async def export_collection(
             }
             await asyncio.to_thread(_put, out, [json.dumps(header, ensure_ascii=False)])
             for name in names:
-                async for page in store.lines_of(connection, stored.collection_id, space_id, name, _ROWS):
+                async for page in store.lines_of(
+                    connection, stored.collection_id, space_id, name, most=_ROWS, most_bytes=_BYTES
+                ):
                     await asyncio.to_thread(_put, out, [line for line, _ in page])
                     vectors += sum(has_vector for _, has_vector in page)
                     done += len(page)

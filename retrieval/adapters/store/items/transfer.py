@@ -202,11 +202,12 @@ async def facts_of(connection: Connection, collection_id: int) -> tuple[str, flo
 
 
 async def lines_of(
-    connection: Connection, collection_id: int, space_id: int | None, name: str, most: int
+    connection: Connection, collection_id: int, space_id: int | None, name: str, *, most: int, most_bytes: int
 ) -> AsyncIterator[list[tuple[str, bool]]]:
     """The collection's rows of a kind as lines of JSON in the order of their keys, at most ``most`` at a time.
 
-    Each line comes with a flag: whether it is an item with a vector.
+    Fewer are read at a time if the rows before them were larger than ``most_bytes`` together. Each line comes with a
+    flag: whether it is an item with a vector.
     """
     kind = KINDS[name]
     constants = {"collection": sql.Literal(collection_id), "space": sql.Literal(space_id)}
@@ -232,8 +233,11 @@ async def lines_of(
         )
     async with connection.cursor(name="exported") as cursor:
         await cursor.execute(query)
-        while rows := await cursor.fetchmany(most):
+        number = 1
+        while rows := await cursor.fetchmany(number):
             yield rows
+            fitting = len(rows) * most_bytes // sum(len(line) for line, _ in rows)
+            number = max(1, min(2 * number, fitting, most))
 
 
 async def add_collection(

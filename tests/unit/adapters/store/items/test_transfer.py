@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import AsyncMock, MagicMock
+
 import pytest
 from sqlalchemy import DateTime
 from sqlalchemy.dialects.postgresql import JSONB
 
-from retrieval.adapters.store.items.transfer import KINDS, check_row
+from retrieval.adapters.store.items.transfer import KINDS, check_row, lines_of
 from retrieval.adapters.store.tables import TABLES
 from retrieval.domain.errors import InvalidRequestError
 
@@ -70,3 +72,21 @@ def test_a_number_must_be_finite_and_a_day_a_date() -> None:
             check_row(kind, {name: value})
     check_row("loss", {"day": "2026-05-31"})
     check_row("arm", {"successes": 0.5, "failures": 1})
+
+
+@pytest.mark.parametrize(("size", "most"), [(1, 50), (100, 10), (400, 2), (5_000, 1)])
+async def test_rows_are_read_by_their_size(size: int, most: int) -> None:
+    """A page of many long rows would need memory for all of them."""
+    left, pages = [("x" * size, False)] * 200, list[int]()
+
+    async def page(number: int) -> list[tuple[str, bool]]:
+        pages.append(number)
+        taken, left[:] = left[:number], left[number:]
+        return taken
+
+    connection = MagicMock()
+    connection.cursor.return_value.__aenter__.return_value = AsyncMock(fetchmany=page)
+    read = [line async for lines in lines_of(connection, 1, None, "item", most=50, most_bytes=1_000) for line in lines]
+
+    assert len(read) == 200
+    assert max(pages) == most
