@@ -150,7 +150,7 @@ class RejectedLines(ExitStack):
         self._check_not_an_input(path)
         start = "" if header is None else header + "\n"
         try:
-            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            text = path.read_text(encoding="utf-8") if path.is_file() else ""  # a device may have no end
             if text and not f"{text}\n".startswith(start.replace("\r\n", "\n")):
                 raise InvalidRequestError(
                     f"{path} has other columns than the input; move it away or choose another --rejects"

@@ -135,6 +135,13 @@ def test_a_file_that_cannot_be_written_is_reported(place: Path) -> None:
         put_aside(bad("{x"))
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no such device")
+def test_a_device_is_written_to_and_not_read() -> None:
+    """It has no earlier lines, and reading it may never end."""
+    with pytest.raises(OSError, match="No space left"):
+        put_aside(bad("{x"), to=Path("/dev/full"))
+
+
 def test_a_line_that_was_put_aside_for_another_input_is_kept(place: Path) -> None:
     """Only the file that it belongs to counts."""
     (place / "a.rejects.csv").write_text("id,text\n1,2,3\n")
