@@ -134,7 +134,7 @@ class ValueCount:
     """The items of a collection that have one value of an attribute, or one tag."""
 
     value: str
-    """The value as text; empty: the items have none."""
+    """The value as text; empty: the items have none, or an empty text."""
     items: int
     """Items that a search can find."""
     vectors: int

@@ -67,7 +67,9 @@ async def value_counts(
     groups = counts.group_by(found.c.held).cte("groups")
     values = _values(groups, field)
     value, number = values.c.value, _total(values.c.number)
-    statement = sa.select(value, number, _total(values.c.vectors)).group_by(value).order_by(number.desc(), value)
+    statement = (
+        sa.select(value, number, _total(values.c.vectors)).group_by(value).order_by(*_most_frequent(number, value))
+    )
     # The few items of a filter are looked up by nested loops.
     rows = await database.read(tenant_id, compiled(statement), JOINS_ALL if filter_ is None else {})
     return [ValueCount(value=row[0], items=row[1], vectors=row[2]) for row in rows]
@@ -101,7 +103,12 @@ def _facet(collection: StoredCollection, field: Field, filter_: Filter | None) -
     value, number = values.c.value, _total(values.c.number)
     statement = sa.select(value, number, counted).group_by(value)
     # One more, because items without a value are a group too.
-    return compiled(statement.order_by(number.desc(), value).limit(FACET_VALUES + 1))
+    return compiled(statement.order_by(*_most_frequent(number, value)).limit(FACET_VALUES + 1))
+
+
+def _most_frequent(number: sa.ColumnElement[int], value: sa.ColumnElement[str]) -> tuple[sa.ColumnElement[Any], ...]:
+    """The order by count, and of equal counts by code point: databases have different alphabets."""
+    return number.desc(), sa.collate(value, "C")
 
 
 def _total(counts: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
