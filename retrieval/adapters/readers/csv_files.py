@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -148,7 +149,7 @@ def read_csv_rows(
 ) -> Iterator[lines.InputLine]:
     """Every record that is not completely empty, as an item or an error.
 
-    Fields are separated by commas or, if the header has none, by semicolons, tabs or vertical bars. ``header`` is
+    Fields are separated by commas, semicolons, tabs or vertical bars: by what the header has most. ``header`` is
     called with the raw header before the first record. ``clean``: see ``read_items``. Raises ``ConfigurationError`` if
     the header does not fit ``columns`` (see ``plan_columns``), and the errors of ``read_lines``.
     """
@@ -191,6 +192,8 @@ class CsvRecords:
 
     def is_blank(self, text: str) -> bool:
         """Whether a record has no value; one with an open quote may have lost them."""
+        if not self._header and names_separator(text):
+            return True
         return not text.strip(f'{self._delimiter}" \t\r\n') and text.count('"') % 2 == 0
 
     def values(self, text: str) -> list[str]:
@@ -233,9 +236,15 @@ def _names(values: Sequence[str]) -> list[str]:
     return [value.removeprefix("\ufeff").strip() for value in values]
 
 
-def _delimiter(header: bytes) -> str:
-    """The separator of the header: a comma if there is one, else the first that occurs."""
-    return next((delimiter for delimiter in ",;\t|" if delimiter.encode() in header), ",")
+def names_separator(line: str) -> bool:
+    """Whether the line is ``sep=;`` or alike, which spreadsheet programs write before the header."""
+    return re.fullmatch(r"sep=[,;\t|]\s*", line) is not None
+
+
+def _delimiter(line: bytes) -> str:
+    """The separator of the first line: outside quotes the most frequent one, and of equally frequent ones the first."""
+    outside = re.sub(rb'"[^"]*"', b"", line).decode(errors="replace")
+    return max(",;\t|", key=outside.count)
 
 
 def _open_quote(text: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from retrieval.adapters.readers.csv_files import CsvRecords
+from retrieval.adapters.readers.csv_files import CsvRecords, names_separator
 from retrieval.adapters.readers.item_files import item_from_line, with_id
 from retrieval.adapters.readers.lines import decoded
 from retrieval.adapters.readers.records import mapped_columns, mapped_record
@@ -138,7 +138,7 @@ class LineReader:
         records = self._records
         if records is None or not lines:
             return lines
-        header, *rest = lines
+        header, *rest = lines[1:] if len(lines) > 1 and names_separator(lines[0].data.decode("latin-1")) else lines
         try:
             _configured(lambda: records.begin(_text_of(header)))
         except InvalidItemError as error:

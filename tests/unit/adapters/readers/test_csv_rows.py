@@ -63,12 +63,20 @@ def test_a_record_over_several_lines_has_the_number_of_its_first(tmp_path: Path)
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_header_determines_the_separator(tmp_path: Path, delimiter: str) -> None:
-    """If it has a comma, other signs are part of the texts."""
+    """In rows, other signs are part of the texts."""
     lines = [["_id", "title", "text"], ["1", "a, b; c", "d|e\tf"]]
     table = io.StringIO(newline="")
     csv.writer(table, delimiter=delimiter).writerows(lines)
     (line,) = read(tmp_path, table.getvalue().encode())
     assert line.item == Item(item_id="1", title="a, b; c", body="d|e\tf")
+
+
+@pytest.mark.parametrize("before", [b"", b"sep=;\r\n", b"\xef\xbb\xbfsep=;\n"])
+@pytest.mark.parametrize("header", [b'_id;text;"length, height"', b"_id;text;length, height"])
+def test_a_header_with_another_separator_in_a_name_is_read(tmp_path: Path, before: bytes, header: bytes) -> None:
+    """As spreadsheet programs write it, which may name the separator in a line of its own."""
+    (line,) = read(tmp_path, before + header + b"\n1;a;2\n")
+    assert line.item == Item(item_id="1", body="a", attributes={"length, height": 2})
 
 
 def test_a_byte_order_mark_is_not_a_part_of_the_first_name(tmp_path: Path) -> None:

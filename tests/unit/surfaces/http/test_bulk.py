@@ -58,6 +58,15 @@ def test_records_of_a_csv_may_have_several_lines(size: int) -> None:
     ]
 
 
+def test_a_csv_may_name_its_separator_before_its_header() -> None:
+    """As spreadsheet programs do."""
+    reader = LineReader("text/csv", [])
+    lines = reader.begin(reader.cutter.feed(b'sep=;\r\nid;text;"a, b"\r\n1;one;2\r\n'))
+    (item,) = map(reader.read, lines)
+    assert isinstance(item, Item)
+    assert (item.item_id, item.body, item.attributes) == ("1", "one", {"a, b": 2})
+
+
 def test_json_lines_are_mapped_too() -> None:
     """By the names of their entries."""
     reader = LineReader("application/x-ndjson", ["id=uuid", "text=summary"])
