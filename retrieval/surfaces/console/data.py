@@ -490,8 +490,7 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
     return [
         _form(visit, fields, h.span[f"changed {shown_value(stored.updated_at)}"]),
         h.form(method="post", action=visit.url("/data/delete"))[
-            h.input(type="hidden", name="collection", value=collection.name),
-            h.input(type="hidden", name="id", value=item.item_id),
+            (h.input(type="hidden", name=name, value=fields[name]) for name in ("collection", "id", "version")),
             h.details[
                 h.summary["Delete this item"],
                 h.p["A deleted item cannot be restored. ", h.button(".danger", type="submit")["Delete it"]],
@@ -550,9 +549,9 @@ async def _save(visit: Visit) -> None:
 
 
 async def delete(visit: Visit) -> Response:
-    """Remove the item with its vectors."""
+    """Remove the item with its vectors, unless it was changed by another user since it was opened."""
     collection, stored = await _stored_item(visit)
-    await collection.delete([stored.item.item_id])
+    await collection.delete([stored.item.item_id], version=visit.text("version"))
     return RedirectResponse(visit.url("/data", collection=collection.name), 303)
 
 

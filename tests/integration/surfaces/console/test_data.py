@@ -156,3 +156,19 @@ async def test_a_sign_in_form_is_short(body: bytes) -> None:
     headers = {**OWN, "Content-Type": "application/x-www-form-urlencoded"}
     async with AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost", headers=headers) as client:
         assert (await client.post("/console/sign-in", content=body)).status_code == 400
+
+
+async def test_an_item_that_was_changed_meanwhile_is_not_deleted(app: FastAPI, client: AsyncClient) -> None:
+    """The change is another user's, who would lose it."""
+    await stored(app, client, await preview(client))
+    shown = (await client.get("/console/data/item", params={"collection": "docs", "id": "1"})).text
+    found = re.search(r'action="/console/data/delete".*name="version" value="([^"]+)"', shown, re.DOTALL)
+    assert found is not None, shown
+    form = {"collection": "docs", "id": "1", "version": found[1]}
+    saved = await client.post("/console/data/save", data={**form, "body": "another text"})
+    assert saved.status_code == 303, saved.text
+
+    refused = await client.post("/console/data/delete", data=form)
+
+    assert refused.status_code == 412, refused.text
+    assert "another text" in (await client.get("/console/data/item", params=form)).text
