@@ -433,6 +433,10 @@ class JSONSyntaxError(JSONTextError):
     """The text is not JSON, or ends too soon."""
 
 
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first bytes of data that are packed by gzip."""
+
+
 def json_of(text: str | bytes) -> Any:
     """The value of a JSON text (RFC 8259); bytes are UTF-8, with or without a byte order mark.
 
@@ -458,6 +462,8 @@ def _decode(data: bytes) -> str:
     # RFC 8259 requires UTF-8. JSON begins with ASCII, so the first two bytes reveal UTF-16 and UTF-32.
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\x00" in data[:2]:
         raise JSONTextError("not UTF-8, but UTF-16 or UTF-32 by its first bytes; send it as UTF-8")
+    if data.startswith(GZIP_MAGIC):
+        raise JSONTextError("packed by gzip; unpack it first")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

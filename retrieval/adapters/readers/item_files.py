@@ -195,7 +195,7 @@ def unpacked_size(path: str | os.PathLike[str]) -> int | None:
     if size is None or size < _LEAST_PACKED:
         return size
     with Path(path).open("rb") as file:
-        if file.read(len(lines.GZIP_MAGIC)) != lines.GZIP_MAGIC:
+        if file.read(len(checks.GZIP_MAGIC)) != checks.GZIP_MAGIC:
             return size
         file.seek(-4, os.SEEK_END)
         return max(size, int.from_bytes(file.read(4), "little"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from retrieval.adapters.readers.records import item_cleaned_if_needed
-from retrieval.domain.checks import JSONTextError
+from retrieval.domain.checks import GZIP_MAGIC, JSONTextError
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 
@@ -26,8 +26,6 @@ STANDARD_INPUT = "-"
 MAX_LINE_BYTES = 128 * 1024 * 1024
 """Longest line or CSV record, in bytes after unpacking: twice the longest body."""
 
-GZIP_MAGIC = b"\x1f\x8b"
-"""The first bytes of a file that is packed by gzip."""
 _BYTES_OF_LONG_LINE = 1000
 _SKIPPED_AT_ONCE = 1024 * 1024
 
@@ -81,7 +79,9 @@ def decoded(data: bytes) -> tuple[str, str | None]:
     except UnicodeDecodeError as error:
         text = data.decode(errors="backslashreplace")
         fault = f"byte {error.start + 1} (0x{data[error.start]:02x}) is not UTF-8; save the file as UTF-8"
-    if b"\x00" in data:
+    if data.startswith(GZIP_MAGIC):
+        fault = "packed by gzip; unpack it first"
+    elif b"\x00" in data:
         fault = "holds a NUL byte, which PostgreSQL cannot store (a UTF-16 file? save it as UTF-8)"
     return text, fault
 

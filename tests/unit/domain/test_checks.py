@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 import unicodedata
@@ -188,6 +189,12 @@ def test_another_encoding_is_named(encoding: str) -> None:
     """Unicode encodings are named, also without a byte order mark."""
     with pytest.raises(JSONTextError, match="UTF-16 or UTF-32 by its first bytes; send it as UTF-8"):
         json_of('{"a": 1}'.encode(encoding))
+
+
+def test_packed_data_is_named() -> None:
+    """A file that is sent as it lies on the disk may be packed."""
+    with pytest.raises(JSONTextError, match="packed by gzip; unpack it first"):
+        json_of(gzip.compress(b"{}"))
 
 
 @pytest.mark.parametrize(

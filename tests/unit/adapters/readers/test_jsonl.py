@@ -130,6 +130,7 @@ def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
         (b'{"_id": "b", "x": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deeply"),
         (b'{"_id": "b", "event_time": "soon"}', "not a time"),
         ('{"_id": "b"}'.encode("utf-16-le"), "UTF-16"),
+        (b"\x1f\x8b\x08", "packed by gzip"),
     ],
     ids=lambda value: repr(value)[:40],
 )
