@@ -46,7 +46,8 @@ async def search(visit: Visit) -> h.Node:
     if not visit.text("collection"):
         return await _without_collection(visit)
     collection = await visit.collection()
-    offered = visit.texts("facet") or await facets_of(collection)
+    named = [name.removeprefix("f.") for name in visit.request.query_params if name.startswith("f.")]
+    offered = list(dict.fromkeys([*(visit.texts("facet") or await facets_of(collection)), *named]))
     query = visit.text("q").strip()
     content = await _results(visit, collection, offered) if query else await _start(visit, collection)
     # The return key in a filter is also its change: the delay makes them one search. A second one replaces the first.

@@ -90,6 +90,16 @@ def test_filters_that_are_ticked_one_after_another_all_hold(visitor: Visitor) ->
         expect(page.get_by_label(re.compile(f"^{value}"))).to_be_checked()
 
 
+def test_a_filter_in_the_address_holds_and_is_shown(visitor: Visitor) -> None:
+    """Also by a field that is not offered, in a link that a program makes; an unknown field is an error."""
+    page = visitor.go(f"{QUESTION}&f.created=2021-09-15T11:42:00Z")
+    expect(page.get_by_label(re.compile(r"^2021-09-15T11"))).to_be_checked()
+    expect(page.locator(".results > li")).to_have_count(1)
+    page = visitor.go(f"{QUESTION}&f.nowhere=x")
+
+    expect(page.get_by_role("alert")).to_contain_text("nowhere")
+
+
 def test_the_return_key_in_a_filter_searches_once(visitor: Visitor) -> None:
     """The key changes the filter, and sends the form: each search is recorded."""
     page = visitor.go(QUESTION)
