@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import ROOT, SECONDS, Program, program_in
-from tests.support.documents import write_handbook
+from tests.support.documents import pdf_of_shared_content, write_handbook
 from tests.support.openai_server import SPEECHES, OpenAIServer, status
 
 TICKETS = ROOT / "examples" / "data" / "tickets"
@@ -360,6 +360,29 @@ def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -
     report = program.json("ingest", "many", path)
     assert report["unchanged"] == stored
     assert program.json("collections")[0]["pending"] == 0
+
+
+def test_a_signal_ends_the_command_within_a_document(program: Program) -> None:
+    """Reading a document may take minutes; the one before it stays stored."""
+    program = program.using(RETRIEVAL_EMBEDDER="none")
+    (program.folder / "books").mkdir()
+    (program.folder / "books" / "1.txt").write_text("\n\n".join(f"chapter {n} " * 100 for n in range(1_000)))
+    program.succeeds("ingest", "alone", "books/1.txt", "--quiet")
+    (alone,) = program.json("collections")
+    slow = pdf_of_shared_content("BT (word) Tj ET\n" * 20_000, form="", pages=100)
+    (program.folder / "books" / "2.pdf").write_bytes(slow)
+    running = program.start("ingest", "books", "books")
+    deadline = time.monotonic() + SECONDS
+    while [collection["items"] for collection in program.json("collections")] != [alone["items"]] * 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    began = time.monotonic()
+    running.send_signal(signal.SIGTERM)
+    out, err = running.communicate(timeout=SECONDS)
+
+    assert time.monotonic() - began < 5
+    assert (running.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "interrupted; run the same command again to continue"
 
 
 def test_hits_are_ranked_and_explained(notes: Program) -> None:

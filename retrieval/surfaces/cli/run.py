@@ -50,13 +50,12 @@ class Wait(Protocol):
 
 
 @contextmanager
-def opened(
-    *, when_interrupted: str = "interrupted", reads_standard_input: bool = False
-) -> Iterator[tuple[Platform, Wait]]:
+def opened(*, when_interrupted: str = "interrupted", leaves_threads: bool = False) -> Iterator[tuple[Platform, Wait]]:
     """Open the platform for the block; yield the platform, and the function that waits for its answers.
 
-    Raises ``InterruptedRunError`` with ``when_interrupted`` at ctrl-C or SIGTERM. With ``reads_standard_input`` the
-    process then ends here, after the platform is closed: a thread may be blocked in a read that nothing would end.
+    Raises ``InterruptedRunError`` with ``when_interrupted`` at ctrl-C or SIGTERM. With ``leaves_threads`` the process
+    then ends here, after the platform is closed: a thread may be blocked in a read that nothing would end, or work on
+    a document for minutes.
     """
     with without_collector():
         from retrieval.adapters.embedders.services import DESTINATIONS
@@ -79,7 +78,7 @@ def opened(
                 finally:
                     runner.run(platform.close())
             except KeyboardInterrupt:
-                if reads_standard_input:
+                if leaves_threads:
                     print(when_interrupted, file=sys.stderr, flush=True)  # noqa: T201
                     os._exit(INTERRUPTED)
                 raise

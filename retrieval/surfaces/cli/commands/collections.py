@@ -290,7 +290,7 @@ def import_(
     """
     nothing = "interrupted; nothing was imported"
     with (
-        opened(when_interrupted=nothing, reads_standard_input=file == "-") as (platform, wait),
+        opened(when_interrupted=nothing, leaves_threads=file == "-") as (platform, wait),
         output.progress(f"import {file}", "row", quiet=quiet) as update,
     ):
         moved = wait(

@@ -59,7 +59,7 @@ def judge_file(file: str) -> None:
 
     lines = read_feedback(file)
     refused, report = 0, FeedbackReport()
-    with opened(when_interrupted=CONTINUES, reads_standard_input=file == STANDARD_INPUT) as (platform, wait):
+    with opened(when_interrupted=CONTINUES, leaves_threads=file == STANDARD_INPUT) as (platform, wait):
         while batch := list(islice(lines, BATCH_EVENTS)):
             valid = [(number, event) for number, event in batch if isinstance(event, Feedback)]
             part, errors = wait(

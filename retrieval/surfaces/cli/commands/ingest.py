@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from retrieval.adapters.readers.folders import find_documents, holds_documents
-from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.adapters.readers.records import mapped_columns
 from retrieval.domain.errors import BadLineError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS, Chunking
@@ -86,8 +85,7 @@ def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | N
         stored = report
         update(Step(offset, source.total_bytes, report.read, vectors=report.items.embedded))
 
-    reads_input = STANDARD_INPUT in source.names
-    with opened(when_interrupted=CONTINUES, reads_standard_input=reads_input) as (platform, wait):
+    with opened(when_interrupted=CONTINUES, leaves_threads=True) as (platform, wait):
         try:
             lines, has_items = checked_first_batch(source.lines(), options.schema, skip=rejected is not None)
             if source.holds_tickets:
@@ -166,7 +164,7 @@ def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, 
     """
     from retrieval.services.documents import DocumentsReport, check_some_fit
 
-    with opened(when_interrupted=CONTINUES) as (platform, wait):
+    with opened(when_interrupted=CONTINUES, leaves_threads=True) as (platform, wait):
         # Before a collection is created.
         found = find_documents(paths, name)
         is_new = wait(options.is_new(platform))
