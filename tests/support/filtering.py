@@ -65,7 +65,8 @@ def matches(item: Item, filter_: Filter, filterable: Filterable = ()) -> bool:
 def _matches_json(item: Item, filter_: Exists | Is | HasType) -> bool:
     match filter_:
         case Exists(field):
-            return _at(item, field) is not ... if field.is_attribute else bool(getattr(item, field.name))
+            missing = (...,) if field.path else (..., None)  # an attribute that is null counts as missing
+            return _at(item, field) not in missing if field.is_attribute else bool(getattr(item, field.name))
         case Is(field, said):
             return _is(_at(item, field), json.loads(said))
         case HasType(field, json_type):

@@ -69,7 +69,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The field has a value."""
+    """The field has a value; an attribute that is null has none, a null within an attribute is one."""
 
     field: Field
 

@@ -193,7 +193,7 @@ def _exists(field: Field) -> Condition:
     if field.path:
         return field_value(field).is_not(None)
     if field.is_attribute:
-        return _ATTRIBUTES.op("?", is_comparison=True)(sa.bindparam(None, field.name, unique=True, type_=sa.Text()))
+        return sa.not_(_has_type(field_value(field), "null"))
     if ratings.is_of_verdicts(field):
         return sa.true()
     return items.c[field.name] != "" if field in _NEVER_NULL else present_value(field).is_not(None)

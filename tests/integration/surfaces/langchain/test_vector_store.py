@@ -44,7 +44,7 @@ METADATA: list[dict[str, Any]] = [
     {"source": "a.pdf", "page": 1},
     {"source": "b.pdf", "page": 2},
     {"source": "a.pdf", "page": 10},
-    {"source": "c.pdf"},
+    {"source": "c.pdf", "page": None},
 ]
 
 
@@ -100,6 +100,7 @@ def test_an_item_that_was_stored_otherwise_is_a_document_with_its_title_and_fiel
         ({"source": ["b.pdf", "c.pdf"]}, {"2", "4"}),
         ({"page": {"gt": 2}}, {"3"}),
         ({"page": {"exists": False}}, {"4"}),
+        ({"page": None}, {"4"}),
         ({"not": {"source": "a.pdf"}, "page": 2}, {"2"}),
         ({"item_id": {"in": ["1", "4"]}}, {"1", "4"}),
         ({"source": "nowhere"}, set()),
