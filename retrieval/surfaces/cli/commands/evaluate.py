@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def report_lines(report: Report, *, per_query: bool = False) -> Iterator[str | Table]:
     """The means by variant, the comparisons, and the notes of the searches, each with the number of searches."""
-    unjudged = f"; {report.unjudged} without judgements left out" if report.unjudged else ""
+    unjudged = f"; {report.unjudged} without a relevant item left out" if report.unjudged else ""
     yield f"{several(report.queries, 'judged query')}{unjudged}"
     yield table(
         ["variant", *report.metrics, "without hits", "median ms", "p95 ms"],
