@@ -175,10 +175,13 @@ NEGATIONS = frozenset("no not never none nobody nothing neither nor without cann
 
 
 def similarity(first: str, second: str, cosine: float | None = None) -> float:
-    """The similarity of two texts, 0 to 1, by words or, if greater, vectors; 0 if numbers, signs or negation differ."""
+    """The similarity of two texts, 0 to 1, by words or, if greater, vectors; 0 if numbers, signs or negation differ.
+
+    Texts without words are alike only if they are equal: to a model, all emoji may be one unknown word.
+    """
     mine, theirs = words(first), words(second)
-    if mine == theirs and (mine or first.strip() == second.strip()):
-        return 1.0
+    if mine == theirs:
+        return float(bool(mine) or first.strip() == second.strip())
     if _facts(first) != _facts(second):
         return 0.0
     return max(jaccard(terms(first), terms(second)), min(1.0, cosine or 0.0))

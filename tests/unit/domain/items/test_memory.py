@@ -264,6 +264,7 @@ def test_normalisation_keeps_only_words() -> None:
         ("Ann likes tea", "Ann does not like tea", 0.95, 0, 0),
         ("Ann doesn't like tea", "Ann does not like tea", 0.95, 0.95, 0.95),
         ("?", "!", None, 0, 0),
+        ("\N{GRINNING FACE}", "\N{CRYING FACE}", 1.0, 0, 0),
         ("?", "?", None, 1, 1),
         ("red car", "blue bus", -0.3, 0, 0),
         ("会議は金曜日の3時に移動した", "会議は金曜日の3時です", None, 0.4, 0.8),
