@@ -113,6 +113,24 @@ async def test_what_was_closed_to_the_roles_later_is_named_with_the_grant(
         await use(url, own)
 
 
+async def test_a_restore_without_privileges_is_named_when_a_platform_opens_and_by_the_doctor(
+    database: str, schema: str, settings: Settings
+) -> None:
+    """As ``pg_restore --no-privileges`` leaves it: the grants of hundreds of parts are gone, so no statement helps."""
+    upgrade(database, schema)
+    own = settings.changed(database_url=SecretStr(database), database_schema=schema)
+    with opened(database) as connection:
+        connection.execute(f'REVOKE ALL ON ALL TABLES IN SCHEMA "{schema}" FROM "{schema}_app"'.encode())
+    with pytest.raises(MissingPrivilegeError, match="--no-privileges; restore the dump again") as raised:
+        await use(database, own)
+    (finding,) = [
+        finding
+        for finding in (await diagnose_closed(own, raised.value, utc_now)).findings
+        if finding.severity is Severity.ERROR
+    ]
+    assert (finding.check, f"{finding.found}; {finding.mend}") == ("login", str(raised.value))
+
+
 async def test_no_temporary_tables_are_needed(database: str, schema: str, settings: Settings) -> None:
     """A login that may create none can still write items."""
     upgrade(database, schema)

@@ -126,7 +126,11 @@ _FACTS = """
                   WHERE p.pronamespace = place.oid AND p.proname = 'halfvec_negative_inner_product'
                       AND NOT has_function_privilege(r.oid, p.oid, 'EXECUTE')
               ) AS lack
-              WHERE r.rolname = ANY (%(roles)s) GROUP BY lack.what, lack.place ORDER BY 1) AS closed
+              WHERE r.rolname = ANY (%(roles)s) GROUP BY lack.what, lack.place ORDER BY 1) AS closed,
+        -- By the table that is read first: the grants of all tables are lost together.
+        NOT EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, pg_roles r
+                    WHERE n.nspname = %(schema)s AND c.relname = 'alembic_version' AND r.rolname = %(app)s
+                        AND NOT has_table_privilege(r.oid, c.oid, 'SELECT')) AS has_grants
     FROM (VALUES (1)) AS one
     LEFT JOIN pg_extension extension ON extension.extname = 'vector'
     LEFT JOIN pg_namespace place ON place.oid = extension.extnamespace
@@ -152,6 +156,8 @@ class ServerFacts:
     """The login's values of the settings that have to have certain values."""
     closed: Sequence[str] = ()
     """The grants that the installation's roles lack, to use its schema and pgvector's with its functions."""
+    has_grants: bool = True
+    """Whether the application role has its grants on the schema's tables."""
 
 
 class _NeededSetting(NamedTuple):
@@ -237,6 +243,12 @@ def check_login(facts: ServerFacts, names: Names) -> None:
         raise MissingPrivilegeError(
             f"login {facts.login!r} may not act as role {names.app_role!r}; "
             f"have the schema's owner run: GRANT {app} TO {login} WITH SET TRUE;"
+        )
+    if facts.has_schema and not facts.has_grants:
+        raise MissingPrivilegeError(
+            f"role {names.app_role!r} lacks its grants on the tables of schema {names.schema!r}, as after a restore "
+            "with --no-privileges; restore the dump again, into an empty database, with neither --no-privileges nor "
+            "--no-owner"
         )
     if facts.has_schema and facts.closed:
         raise MissingPrivilegeError(

@@ -75,6 +75,14 @@ def test_a_schema_that_is_closed_to_the_roles_is_reported_with_its_grants() -> N
     check_login(replace(closed, has_schema=False), NAMES)
 
 
+def test_tables_without_their_grants_are_reported_before_the_schemas() -> None:
+    """The grants on the schemas would not help. Not before the schema is set up."""
+    bare = replace(SOUND, has_grants=False, closed=("GRANT USAGE ON SCHEMA public TO mine_app;",))
+    with pytest.raises(MissingPrivilegeError, match="; restore the dump again, into an empty database, with neither "):
+        check_login(bare, NAMES)
+    check_login(replace(bare, has_schema=False), NAMES)
+
+
 def test_revisions_read_from_files_equal_alembics() -> None:
     """Every revision, in order, and so the head."""
     scripts = ScriptDirectory(str(directory("migrations")))
