@@ -24,7 +24,8 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT m.month FROM known_months() AS m
 $$;
 
--- Makes one month. Rows of that month in the default table move there.
+-- Makes one month. Rows of that month in the default table move there. A month that was detached is attached again, with
+-- its rows.
 CREATE OR REPLACE FUNCTION make_month(month timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -32,8 +33,13 @@ DECLARE
     beyond timestamptz := (month AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC';
     part text := 'retrievals' || to_char(month AT TIME ZONE 'UTC', '_YYYY_MM');
 BEGIN
-    EXECUTE format('CREATE TABLE %I (LIKE retrievals INCLUDING ALL)', part);
-    PERFORM place_by_collection(part);
+    IF to_regclass(format('%I.%I', current_schema(), part)) IS NULL THEN
+        EXECUTE format('CREATE TABLE %I (LIKE retrievals INCLUDING ALL)', part);
+        PERFORM place_by_collection(part);
+    ELSE
+        -- Row-level security would deny its owner the rows to move.
+        EXECUTE format('ALTER TABLE %I NO FORCE ROW LEVEL SECURITY', part);
+    END IF;
     -- From here on no row may enter the default table, or the month could not be attached.
     LOCK TABLE retrievals_default IN ACCESS EXCLUSIVE MODE;
     IF EXISTS (SELECT 1 FROM retrievals_default AS o WHERE o.retrieved_at >= month AND o.retrieved_at < beyond) THEN

@@ -83,6 +83,22 @@ async def test_rows_without_a_month_are_moved_into_one(platform: Platform, url: 
     assert months(url) == [months_from_now(number) for number in (-2, 0, 1, 2, 7)]
 
 
+async def test_a_month_that_was_detached_is_attached_again_with_its_rows(platform: Platform, url: str) -> None:
+    """Searches recorded meanwhile move into it; its rows stay unreadable except through their table."""
+    part = f"retrievals_{datetime.now(UTC):%Y_%m}"
+    await leave_a_trace(platform, datetime.now(UTC))
+    run(url, f"ALTER TABLE retrievals DETACH PARTITION {part}")
+    await leave_a_trace(platform, datetime.now(UTC))
+    assert run(url, "SELECT count(*) FROM retrievals") == [(1,)]
+    report = await run_job(
+        platform.workplace, job_named("months"), await target_of(platform, await platform.collection("docs"))
+    )
+    assert report.details == {"made": 1, "dropped": 0}
+    assert run(url, "SELECT count(*) FROM retrievals UNION ALL SELECT count(*) FROM retrievals_default") == [(2,), (0,)]
+    is_closed = "SELECT relrowsecurity AND relforcerowsecurity FROM pg_class WHERE relname = %s"
+    assert run(url, is_closed, part) == [(True,)]
+
+
 @pytest.mark.usefixtures("platform")
 async def test_a_month_has_all_that_its_table_has(url: str) -> None:
     """Indexes, checks and the tie to its collection; forced row-level security, and no grants but its owner's."""
