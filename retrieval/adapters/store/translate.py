@@ -102,11 +102,14 @@ def server_name(url: str) -> str:
 
 
 def _reason(message: str) -> str:
-    """The first line of the driver's message; if there are several hosts, the reason of each."""
+    """The first line of the driver's message; if there are several hosts, the reason of each.
+
+    It has no ``; ``, because in the platform's messages the remedy follows that.
+    """
     if attempts := re.findall(r"^- host: '(.*?)', port: '?(.*?)'?, hostaddr: .*?: (.*)$", message, re.MULTILINE):
         reasons = (f"{reason.rpartition(' failed: ')[2]} ({host}:{port})" for host, port, reason in attempts)
         return ", ".join(dict.fromkeys(reasons))  # a host may have several addresses
-    return message.partition("\n")[0]
+    return message.partition("\n")[0].replace("; ", ", ")
 
 
 _NODE = re.compile(
@@ -147,7 +150,7 @@ def _refusal(message: str, setting: str) -> str | None:
     reasons = _FATAL.findall(message) if "connection failed" in message else []
     for pattern, text in _REFUSALS:
         for reason in filter(pattern.search, reasons):
-            return text.format(reason=reason.strip(), setting=setting)
+            return text.format(reason=_reason(reason.strip()), setting=setting)
     return None
 
 

@@ -123,6 +123,16 @@ def test_only_the_first_line_of_the_servers_message_is_shown() -> None:
     assert "secret text" not in str(caught.value)
 
 
+@pytest.mark.parametrize("said", ["too many connections for role a; b", "lost a; b"])
+def test_a_semicolon_in_the_servers_message_does_not_begin_the_remedy(said: str) -> None:
+    """A name in it may contain one; the doctor splits the platform's message at the first."""
+    with pytest.raises(DatabaseUnreachableError) as caught, translated(URL):
+        raise psycopg.OperationalError(LOGIN + said)
+    found, _, mend = str(caught.value).partition("; ")
+    assert found.endswith("a, b")
+    assert mend.startswith(("raise max_connections", "check that it runs"))
+
+
 def test_each_of_several_hosts_has_its_reason() -> None:
     """The wrong host may be any of them, and not only the last."""
     first, second = closed_ports()
