@@ -567,7 +567,7 @@ async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: 
             secret = connection.execute(HASH_OF_ANN).fetchone()
     finally:
         cluster.stop(60)
-    with pytest.raises(EmbeddedServerError, match="retrieval db upgrade-server DIR"):
+    with pytest.raises(EmbeddedServerError, match="retrieval db upgrade-server FOLDER"):
         start_embedded(home)
 
     saved, former_data = upgrade_server(home, OLD_PROGRAMS, NOW)

