@@ -359,7 +359,7 @@ def _call_profile(
         check_profile(profile)
     if legs is None:
         return profile
-    if type(legs) is not list and (isinstance(legs, str) or not isinstance(legs, Sequence)):
+    if (type(legs) is not list and (isinstance(legs, str) or not isinstance(legs, Sequence))) or not legs:
         raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {written(legs)}")
     if len(legs) > _MOST_LEGS:
         raise InvalidRequestError(f"{len(legs)} legs; there are {_MOST_LEGS}, name each once")

@@ -267,6 +267,13 @@ async def test_a_platform_without_await_is_not_awaited(settings: Settings) -> No
             pass
 
 
+@pytest.mark.parametrize("legs", [[], (), "dense", 5])
+async def test_legs_that_are_none_are_refused_by_their_name(platform: Platform, legs: Any) -> None:
+    """No profile was given, so the message speaks of none."""
+    with pytest.raises(InvalidRequestError, match=r"^legs must be a list of names such as .*, not "):
+        await (await platform.collection("tests")).search("database", legs=legs)
+
+
 @pytest.mark.parametrize("part", ["legs", "fusion", "refining", "diversity", "learned", "exploration", "recording"])
 @pytest.mark.parametrize("value", [5, "x", None, []])
 def test_the_parts_of_a_profile_have_their_types(part: str, value: object) -> None:
