@@ -23,8 +23,11 @@ from retrieval.domain.checks import refusal_of, shown_line, written
 from retrieval.domain.errors import Advice, RetrievalError
 
 _ADVICE = {
-    Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",
-    Advice.REMEMBER: "make it with: PUT /v1/collections/{name}, with the filterable attributes of memories",
+    Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}, which needs a key with the scope 'admin'",
+    Advice.REMEMBER: (
+        "make it with: PUT /v1/collections/{name}, with the filterable attributes of memories and a key with the scope "
+        "'admin'"
+    ),
     Advice.LIST_PROFILES: "see: GET /v1/collections/{name}/profiles",
     Advice.DECLARE_ANEW: "the service's operator can change it with: retrieval collections filterable",
     Advice.CALIBRATE: (

@@ -17,7 +17,8 @@ def test_requests_stand_in_place_of_commands() -> None:
     error = UnknownCollectionError("there is no 'a b'").advising(Advice.MAKE_COLLECTION, name="'a b'", file="FILE")
 
     assert str(error) == "there is no 'a b'; make it with: retrieval ingest 'a b' FILE"
-    assert problem_of(error)["detail"] == "there is no 'a b'; make it with: PUT /v1/collections/{name}"
+    advice = "make it with: PUT /v1/collections/{name}, which needs a key with the scope 'admin'"
+    assert problem_of(error)["detail"] == f"there is no 'a b'; {advice}"
     assert detail_of(InvalidRequestError("nothing\n of the kind")) == "nothing of the kind"
 
 
