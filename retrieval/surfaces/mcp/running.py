@@ -8,7 +8,7 @@ import logging
 import math
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from retrieval.domain.errors import ConfigurationError, RetrievalError
+from retrieval.domain.errors import ConfigurationError, DatabaseError, RetrievalError
 from retrieval.settings import Settings
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 from retrieval.surfaces.listening import bracketed, is_local, is_unspecified, listening_socket, server_of, url_of
@@ -78,6 +78,10 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
     )
 
 
+CHECK_SECONDS = 1.0
+"""The seconds after which the key of a stream of events is checked again."""
+
+
 class Bearers:
     """Admits requests with the server's token or an API key as ``Authorization: Bearer``; refuses others with 401.
 
@@ -107,9 +111,28 @@ class Bearers:
         scope["user"] = AuthenticatedUser(bearer)
         reset = CALLER.set(caller)
         try:
-            await self._app(scope, receive, send)
+            if scope["method"] == "GET":
+                await self._stream(self._gate, scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
         finally:
             CALLER.reset(reset)
+
+    async def _stream(self, gate: KeyGate, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a stream of events, which its client may keep open for days, until its key is no longer valid."""
+        serving = asyncio.ensure_future(self._app(scope, receive, send))
+        try:
+            while not (await asyncio.wait([serving], timeout=CHECK_SECONDS))[0]:
+                with suppress(DatabaseError):
+                    await gate.key(Headers(scope=scope))
+        except AuthenticationError:
+            serving.cancel()
+            await asyncio.wait([serving])
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await serving
+        finally:
+            serving.cancel()
 
     def _has_token(self, header: str) -> bool:
         if self._token is None:

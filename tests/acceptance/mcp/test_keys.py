@@ -14,6 +14,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from retrieval.surfaces.mcp import running
 from retrieval.surfaces.mcp.running import ServerAddress
 from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer
 from tests.acceptance.conftest import SECONDS
@@ -111,6 +112,38 @@ async def test_a_session_is_its_keys_alone(keyed: str, url: str) -> None:
             refusal = await http.post(keyed, json=INITIALIZE, headers={"Authorization": wrong})
             assert refusal.status_code == 401
             assert "retrieval keys create" in refusal.json()["error"]["message"]
+
+
+async def test_a_stream_of_events_ends_once_its_key_is_revoked(
+    keyed: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays open as long as the key is valid; opened again, it is refused. Another key's stream goes on."""
+    monkeypatch.setattr(running, "CHECK_SECONDS", 0.1)
+    accept = {"Accept": "application/json, text/event-stream"}
+    async with tenant_of(url, TENANT) as platform, httpx2.AsyncClient(timeout=SECONDS, headers=accept) as http:
+
+        async def opened(text: str) -> tuple[dict[str, str], asyncio.Task[int]]:
+            """The headers of a new session's requests, and the task that reads its stream to the end."""
+            headers = {"Authorization": f"Bearer {text}"}
+            begun = await http.post(keyed, json=INITIALIZE, headers=headers)
+            headers["mcp-session-id"] = begun.headers["mcp-session-id"]
+            return headers, asyncio.create_task(read(headers))
+
+        async def read(headers: dict[str, str]) -> int:
+            async with http.stream("GET", keyed, headers=headers) as stream:
+                async for _ in stream.aiter_bytes():
+                    pass
+            return stream.status_code
+
+        keys = [await platform.create_key(name) for name in ("leaving", "staying")]
+        (headers, leaving), (_, staying) = [await opened(key.text) for key in keys]
+        await asyncio.sleep(0.5)
+        assert not leaving.done()
+        await platform.revoke_key(keys[0].key.key_id)
+        assert await asyncio.wait_for(leaving, SECONDS) == 200
+        assert await read(headers) == 401
+        assert not staying.done()
+        staying.cancel()
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
