@@ -37,7 +37,7 @@ from retrieval.adapters.store.installation.queue import (
 )
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, collection_by_id
-from retrieval.adapters.store.round_trip import CONNECT_TIMEOUT_SECONDS, CONNECTION
+from retrieval.adapters.store.round_trip import CONNECT_TIMEOUT_SECONDS, CONNECTION, lasting
 from retrieval.adapters.store.translate import server_name, translated
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError
 from retrieval.jobs.registry import Job, job_named, lock_of
@@ -135,7 +135,7 @@ def queue_of(database: Database, *, connections: int) -> App:
     """
     search_path = f"{quote_identifier(database.names.jobs_schema)}, pg_temp"
     connector = _Connector(
-        conninfo=database.url,
+        conninfo=lasting(database.url),
         kwargs=dict(CONNECTION),
         min_size=1,
         max_size=connections,

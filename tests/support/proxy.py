@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+
+_ATTACH_FILTER, _BPF_RETURN = 26, 6
+"""Numbers of Linux: the option of a socket that drops packets by a program, and the program's instruction to end."""
 
 
 class Proxy:
@@ -18,11 +22,13 @@ class Proxy:
         self._runs = asyncio.Event()
         self._runs.set()
         self._server: asyncio.Server | None = None
+        self._port = 0
 
     async def start(self) -> int:
         """The port on which it listens."""
         self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
-        return int(self._server.sockets[0].getsockname()[1])
+        self._port = int(self._server.sockets[0].getsockname()[1])
+        return self._port
 
     def reset(self) -> None:
         """Each connection ends with a reset, in the middle of whatever it says."""
@@ -41,6 +47,15 @@ class Proxy:
     def freeze(self) -> None:
         """Nothing is passed on from now on; new connections are accepted, as by the kernel for a frozen server."""
         self._runs.clear()
+
+    def lose(self) -> None:
+        """What clients send on their connections of now is lost without a word, as behind a router that forgot them."""
+        lose_all = ctypes.create_string_buffer(struct.pack("HBBI", _BPF_RETURN, 0, 0, 0))
+        program = struct.pack("HL", 1, ctypes.addressof(lose_all))
+        for writer in self._writers:
+            raw = writer.get_extra_info("socket")
+            if raw.getsockname()[1:2] == (self._port,):
+                raw.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, program)
 
     async def stop(self) -> None:
         """Ends all."""

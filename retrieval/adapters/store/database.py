@@ -383,4 +383,4 @@ async def _is_direct(connection: Connection) -> bool:
 
 
 async def _connect(url: str) -> Connection:
-    return await SessionConnection.connect(url, autocommit=True, **round_trip.CONNECTION)
+    return await SessionConnection.connect(round_trip.lasting(url), autocommit=True, **round_trip.CONNECTION)

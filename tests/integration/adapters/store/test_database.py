@@ -31,6 +31,7 @@ from retrieval.domain.errors import (
     PoolExhaustedError,
 )
 from tests.support.away import Away
+from tests.support.proxy import Proxy
 
 PID = Compiled("SELECT pg_backend_pid()")
 
@@ -159,6 +160,29 @@ async def test_searches_and_writes_survive_a_server_that_closed_every_connection
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s::integer[]) AS pid", (list(pids),))
     assert (await collection.add([{"_id": "2", "text": "the dog ran"}])).added == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="packets are dropped by an option of Linux")
+@pytest.mark.parametrize("is_in_url", [True, False])
+async def test_connections_that_were_forgotten_on_the_way_are_given_up(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, *, is_in_url: bool
+) -> None:
+    """The server's system confirms nothing: without a limit the system would send again for a quarter of an hour."""
+    if not is_in_url:
+        monkeypatch.setattr(round_trip, "_LASTING", {**round_trip._LASTING, "tcp_user_timeout": 500})  # noqa: SLF001
+    server = psycopg.conninfo.conninfo_to_dict(database_url)
+    proxy = Proxy(lambda: (str(server["host"]), int(server["port"] or 5432)))
+    login = f"{server['user']}:{server.get('password') or ''}@127.0.0.1:{await proxy.start()}/{server['dbname']}"
+    url = f"postgresql://{login}{'?tcp_user_timeout=500' if is_in_url else ''}"
+    async with asyncio.timeout(8), connect(url, settings=settings) as platform:
+        await asyncio.gather(*(platform.database.read(None, PID) for _ in range(3)))
+        proxy.lose()
+        await platform.database.read(None, PID)
+        await asyncio.gather(*(platform.database.write(None, PID) for _ in range(3)))
+        proxy.lose()
+        with pytest.raises(DatabaseUnreachableError, match=r"cannot reach PostgreSQL at .*; check that it runs"):
+            await platform.database.write(None, PID)
+        await proxy.stop()
 
 
 async def test_a_closed_connection_is_noticed_though_its_socket_s_number_is_in_use_again(
