@@ -16,7 +16,7 @@ from retrieval.domain.errors import InvalidItemError, InvalidRequestError, Unkno
 from retrieval.domain.frozen import Frozen
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
 from retrieval.domain.serialization import Serializable
-from retrieval.domain.words import words
+from retrieval.domain.words import symbols, words
 
 Links = Mapping[str, Sequence[str]]
 """Such as ``{"questions": ["q1", "q2"], "hypotheses": ["h1"]}``."""
@@ -126,8 +126,8 @@ def readable(key: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """The text's words in their order, in lower case, whatever is between them and however they are encoded."""
-    return " ".join(words(text))
+    """The text's words and then its symbols in their order, in lower case, whatever their punctuation and encoding."""
+    return " ".join([*words(text), *symbols(text)])
 
 
 def fingerprint(project_id: str, text: str) -> str:

@@ -15,7 +15,7 @@ from retrieval.domain.checks import checks_argument_names
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.profile_parts import check_positive, check_share
 from retrieval.domain.search.signals import STOP_WORDS
-from retrieval.domain.words import apart, lowered, terms, words
+from retrieval.domain.words import apart, lowered, symbols, terms, words
 
 REFINING = "refining"
 """The ranking of the candidates by their likeness, beside those of the legs."""
@@ -175,15 +175,15 @@ NEGATIONS = frozenset("no not never none nobody nothing neither nor without cann
 
 
 def similarity(first: str, second: str, cosine: float | None = None) -> float:
-    """The similarity of two texts, 0 to 1, by words or, if greater, vectors; 0 if numbers, signs or negation differ.
+    """The similarity of two texts, 0 to 1, by words or, if greater, vectors; 0 if numbers, symbols or negation differ.
 
     Texts without words are alike only if they are equal: to a model, all emoji may be one unknown word.
     """
+    if _facts(first) != _facts(second):
+        return 0.0
     mine, theirs = words(first), words(second)
     if mine == theirs:
         return float(bool(mine) or first.strip() == second.strip())
-    if _facts(first) != _facts(second):
-        return 0.0
     return max(jaccard(terms(first), terms(second)), min(1.0, cosine or 0.0))
 
 
@@ -193,9 +193,9 @@ def jaccard(first: AbstractSet[str], second: AbstractSet[str]) -> float:
     return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
 
 
-def _facts(text: str) -> tuple[bool, list[str]]:
-    """Whether the text negates; and its numbers, and its names with signs, in their order."""
+def _facts(text: str) -> tuple[bool, list[str], list[str]]:
+    """Whether the text negates; its numbers and its names with signs, and its symbols, each in their order."""
     each = words(apart(lowered(text))[0])
     unlike = [word for word in each if not word.isalpha()]
     facts = [word for word in unlike if word[-1] in "+#" or any(sign.isdigit() for sign in word)]
-    return not NEGATIONS.isdisjoint(each), facts
+    return not NEGATIONS.isdisjoint(each), facts, symbols(text)

@@ -77,12 +77,13 @@ def test_a_change_keeps_the_text_of_content_whose_keys_came_back_in_another_orde
 
 
 def test_fingerprints_depend_on_words_and_project() -> None:
-    """Case, spaces and signs do not count; order and project do."""
+    """Case, spaces and punctuation do not count; order, symbols and project do."""
     memory = new(content="The bridge, of steel.")
     assert memory.fingerprint == new(content="the  BRIDGE of steel").fingerprint
     assert memory.fingerprint != new(content="steel of the bridge").fingerprint
     assert memory.fingerprint != new(content="The bridge, of steel.", project_id="q").fingerprint
     assert new(content="!").fingerprint != new(content="?").fingerprint
+    assert new(content="It costs $5.").fingerprint != new(content="It costs €5.").fingerprint
 
 
 @pytest.mark.parametrize(
@@ -254,6 +255,8 @@ def test_normalisation_keeps_only_words() -> None:
     [
         ("The deploy uses Docker Compose.", "the deploy uses docker compose", None, 1, 1),
         ("The deploy uses Docker Compose.", "Deploy uses Docker Compose", None, 1, 1),
+        ("Alert if load > limit", "Alert if load < limit", 0.99, 0, 0),
+        ("The seat costs $5", "the seat costs €5", 0.99, 0, 0),
         ("The deploy uses Docker Compose.", "Docker Compose is what we deploy with", None, 0.5, 0.8),
         ("The deploy uses Docker Compose.", "Docker Compose is what we deploy with", 0.93, 0.93, 0.93),
         ("The budget is 500 euros", "The budget is 600 euros", 0.99, 0, 0),
