@@ -79,7 +79,15 @@ class Database:
     """One installation: a schema of a database, through a pool of connections."""
 
     def __init__(
-        self, url: str, names: Names, facts: ServerFacts, pool: ConnectionPool, *, is_pooled: bool, setting: str
+        self,
+        url: str,
+        names: Names,
+        facts: ServerFacts,
+        pool: ConnectionPool,
+        connect: Callable[[], Awaitable[Connection]],
+        *,
+        is_pooled: bool,
+        setting: str,
     ) -> None:
         self._translated = translated(url, setting, lambda: pool.is_closed)
         self.is_pooled = is_pooled
@@ -90,7 +98,7 @@ class Database:
         self.loop, self.check_loop = pool.loop, pool.check_loop
         self.replicas: Replicas | None = None
         """The replicas that searches read from; None: there are none."""
-        self._pool = pool
+        self._pool, self._connect = pool, connect
         self._known_settings = lru_cache(maxsize=1000)(self._settings_of)
         # The login's own limit is never raised.
         self._longest = int(facts.statement_seconds * 1000) or _NO_LIMIT
@@ -136,13 +144,16 @@ class Database:
 
         async def connected() -> Connection:
             try:
-                connection = await _connect(url)
+                return await _connect(url)
             except psycopg.OperationalError as error:
-                if revive is None or is_full(error):
+                if revive is None or is_full(error) or pool.is_closed:
                     raise
                 async with reviving:
                     await revive()
-                connection = await _connect(url)
+                return await _connect(url)
+
+        async def set_up() -> Connection:
+            connection = await connected()
             if facts.is_distributed:
                 # A cluster loses some parameters on the way to a node.
                 register_literals(connection.adapters, halfvec)
@@ -154,8 +165,8 @@ class Database:
             connection.adapters.register_loader("jsonb", round_trip.JsonbLoader)
             return connection
 
-        pool = ConnectionPool(connected, most=pool_size, timeout=pool_timeout_seconds)
-        return cls(url, names, facts, pool, is_pooled=is_pooled, setting=setting)
+        pool = ConnectionPool(set_up, most=pool_size, timeout=pool_timeout_seconds)
+        return cls(url, names, facts, pool, connected, is_pooled=is_pooled, setting=setting)
 
     @property
     def pool(self) -> PoolState:
@@ -256,7 +267,7 @@ class Database:
         login's limit ended there.
         """
         with self._translated:
-            async with await _connect(self.url) as connection:
+            async with await self._connect() as connection:
                 is_direct = await _is_direct(connection)
                 if is_direct:
                     await connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
@@ -280,7 +291,7 @@ class Database:
     async def only_one(self, work: str) -> AsyncIterator[bool]:
         """True if this caller may do the work, while other callers may not; False if another caller is doing it."""
         with self._translated:
-            async with await _connect(self.url) as holder, holder.transaction():
+            async with await self._connect() as holder, holder.transaction():
                 take = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
                 is_alone = await holder.value(take, (f"retrieval {self.names.schema} {work}",))
                 # The holder sits idle, so it must not time out. The empty statement releases the query's snapshot, for

@@ -17,6 +17,7 @@ import retrieval.adapters.embedders.chosen
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
+from retrieval.adapters.store.installation.embedded.home import is_running
 from retrieval.domain.errors import InvalidRequestError, LLMRejectedError, UnknownCollectionError
 from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import ReadPlatform
@@ -137,6 +138,23 @@ def home() -> Iterator[Path]:
 def kill_server(home: Path) -> None:
     """Kill it without a warning."""
     os.kill(int((home / "data" / "postmaster.pid").read_text().split("\n", 1)[0]), signal.SIGKILL)
+
+
+async def test_upkeep_after_the_server_was_killed_starts_it_again(home: Path) -> None:
+    """Its connections are not the pool's. A platform that is closed starts nothing."""
+    settings = Settings().changed(home=home, database_url=None, database_schema="retrieval")
+    async with connect(settings=settings, embedder=HashingEmbedder()) as platform:
+        kill_server(home)
+        async with platform.database.maintenance() as connection:
+            assert await connection.value("SELECT 1") == 1
+        kill_server(home)
+        async with platform.database.only_one("work") as is_alone:
+            assert is_alone
+        database = platform.database
+    with pytest.raises(InvalidRequestError, match="the platform is closed"):
+        async with database.maintenance():
+            pass
+    assert not is_running(home)
 
 
 async def test_a_search_after_the_server_was_killed_starts_it_again(home: Path) -> None:
