@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import wraps
+from numbers import Integral
 from types import MappingProxyType, NoneType
 from typing import Any, NoReturn, TypeGuard, TypeVar, cast
 
@@ -147,8 +148,8 @@ def is_storable(text: object) -> TypeGuard[str]:
 
 
 def is_whole(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
-    """True if the value is a whole number and not a boolean, from ``low`` to ``high``."""
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    """True if the value is a whole number, also one of NumPy, and not a boolean, from ``low`` to ``high``."""
+    return isinstance(value, (int, Integral)) and not isinstance(value, bool) and low <= int(value) <= high
 
 
 def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int | float]:
@@ -161,7 +162,7 @@ def checked_whole(
 ) -> int:
     """The whole number. Raises ``error`` for anything but one from ``low`` to ``high``."""
     if is_whole(value, low, high):
-        return value
+        return int(value)
     bounds = f" from {low} to {high:,}" if high < math.inf else f" of at least {low}" if low > -math.inf else ""
     raise error(f"{name} is {written(value)}; it must be a whole number{bounds}")
 

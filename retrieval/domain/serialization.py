@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache
+from numbers import Integral
 from operator import attrgetter
 from typing import Any, ClassVar
 from uuid import UUID
@@ -96,7 +97,7 @@ def _as_list(value: Iterable[Any]) -> list[Any]:
 _SERIALIZERS: Mapping[type, Callable[[Any], Any]] = {
     Enum: lambda value: value.value,
     str: str,
-    int: int,
+    Integral: int,
     float: float,
     datetime: datetime.isoformat,
     UUID: str,

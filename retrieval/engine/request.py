@@ -146,8 +146,7 @@ def checked_request(
     the query's size; a filter's size is checked by its parser.
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
-    hits = int(limit) if isinstance(limit, np.integer) else limit
-    checks.checked_limit(hits, MAX_LIMIT)
+    hits = checks.checked_limit(limit, MAX_LIMIT)
     words = checked_words(query, bounds)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -117,6 +118,32 @@ async def test_values_of_other_types_are_refused(platform: Platform, subtests: p
                 pytest.raises(RetrievalError, match=argument if value == "x" else None),
             ):
                 await outcome_of(getattr(collection if cls is Collection else platform, name), argument, value)
+
+
+@pytest.mark.parametrize("cls", [Collection, Platform])
+async def test_a_whole_number_of_numpy_is_one(platform: Platform, subtests: pytest.Subtests, cls: type) -> None:
+    """In every place; a name or a collection that is not there is reported as with a plain number."""
+    collection = await platform.collection("tests")
+    await collection.add([ITEM])
+    for name, method in methods(cls).items():
+        for parameter in inspect.signature(method).parameters.values():
+            if str(parameter.annotation).removesuffix(" | None") == "int":
+                plain = parameter.default if isinstance(parameter.default, int) else 20
+                with subtests.test(method=name, argument=parameter.name):
+                    call = getattr(collection if cls is Collection else platform, name)
+                    expected, outcome = [
+                        await asyncio.gather(outcome_of(call, parameter.name, value), return_exceptions=True)
+                        for value in (plain, np.int64(plain))
+                    ]
+                    assert type(outcome[0]) is type(expected[0]), outcome
+
+
+async def test_a_profile_may_have_a_whole_number_of_numpy(platform: Platform) -> None:
+    """It is stored as JSON."""
+    collection = await platform.collection("tests")
+    depth: Any = np.int64(30)
+    profile = Profile(legs={"lexical": 1.0}, depth=depth)
+    assert (await collection.stored_profile(await collection.set_profile(profile))).profile.depth == 30
 
 
 HALF = "\ud800"

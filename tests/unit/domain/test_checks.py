@@ -301,11 +301,13 @@ def test_many_and_long_names_are_shown_in_part() -> None:
     [
         ((1, 1000), 1001, "limit is 1001; it must be a whole number from 1 to 1,000"),
         ((1, 1000), True, "limit is True; it must be a whole number from 1 to 1,000"),
+        ((1, 1000), np.True_, "limit is np.True_; it must be a whole number from 1 to 1,000"),
+        ((1, 1000), np.int8(0), "limit is np.int8(0); it must be a whole number from 1 to 1,000"),
         ((0,), -1, "limit is -1; it must be a whole number of at least 0"),
         ((), 2.0, "limit is 2.0; it must be a whole number"),
         ((1, 9), 10**5000, "limit is a number of many digits; it must be a whole number from 1 to 9"),
     ],
-    ids=["large", "flag", "negative", "fraction", "huge"],
+    ids=["large", "flag", "flag of NumPy", "small of NumPy", "negative", "fraction", "huge"],
 )
 def test_a_whole_number_is_refused_with_its_bounds(bounds: tuple[int, ...], value: object, message: str) -> None:
     """With the class of error that the caller names."""
