@@ -18,8 +18,6 @@ LETTERS = r"[^\W_]+(?:[{marks}]+[^\W_]+)*[{marks}]*"
 _RUN = re.compile(f"[{UNSPACED}]+")
 _WORD = r"\w[\w{marks}]*"
 _SIGNED_WORD = rf"{_WORD}(?:[+#]+(?!\w))?|(?<!\w)[-\u2212](?=\d){_WORD}"
-_SYMBOLS = frozenset({"Sm", "Sc"})
-"""The categories of Unicode of mathematical symbols and of currencies."""
 _OTHER_FORMS = re.compile("[\ufb00-\ufb06\uff00-\uffef]+")
 
 
@@ -59,9 +57,15 @@ def words(text: str) -> list[str]:
     return word_pattern(_SIGNED_WORD, text).findall(text)
 
 
+@cache
+def _symbol() -> re.Pattern[str]:
+    signs = "".join(sign for sign in map(chr, range(0x10000)) if unicodedata.category(sign) in {"Sm", "Sc"})
+    return re.compile(f"[{re.escape(signs)}]")
+
+
 def symbols(text: str) -> list[str]:
     """The symbols of mathematics and currencies in their order: ``<`` and ``€`` say something, punctuation does not."""
-    return [sign for sign in lowered(text) if unicodedata.category(sign) in _SYMBOLS]
+    return _symbol().findall(lowered(text))
 
 
 def question_of(text: str) -> str:

@@ -191,7 +191,7 @@ class CsvRecords:
         self._is_open = False
 
     def is_blank(self, text: str) -> bool:
-        """Whether a record has no value; one with an open quote may have lost them."""
+        """Whether a record has no value, or names the separator; one with an open quote may have lost its values."""
         if not self._header and names_separator(text):
             return True
         return not text.strip(f'{self._delimiter}" \t\r\n') and text.count('"') % 2 == 0

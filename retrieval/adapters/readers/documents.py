@@ -421,6 +421,7 @@ def _pdf_texts(reader: PdfReader, seconds: float) -> Iterator[str]:
         return read_form(*arguments, **named)
 
     for page in reader.pages:
+        # The only place before a form that leaves pypdf's faster reading on; so the method is assigned.
         page.extract_xform_text = partial(in_time, page.extract_xform_text)  # type: ignore[method-assign]
         text = page.extract_text()
         check_time()

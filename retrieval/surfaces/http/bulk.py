@@ -62,7 +62,8 @@ class StreamLine:
 class LineCutter:
     """Splits a stream into lines; discards the content of lines that are too long.
 
-    ``goes_on`` returns whether the line after this one belongs to it, as in quoted texts of a CSV.
+    ``goes_on`` returns whether the line after this one belongs to it, as in quoted texts of a CSV; there, a first line
+    that names the separator counts as blank.
     """
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES, *, goes_on: Callable[[bytes], bool] | None = None) -> None:
@@ -105,6 +106,8 @@ class LineCutter:
         data = b"" if too_long else b"".join(self._parts)
         if number == 1:
             data = data.removeprefix(b"\xef\xbb\xbf")
+            if self._goes_on and names_separator(data.decode("latin-1")):
+                data = b""
         self._number += 1 + self._breaks
         self._parts, self._size, self._breaks, self._before = [], 0, 0, 0
         return StreamLine(number, data, too_long) if too_long or data.strip() else None
@@ -138,7 +141,7 @@ class LineReader:
         records = self._records
         if records is None or not lines:
             return lines
-        header, *rest = lines[1:] if len(lines) > 1 and names_separator(lines[0].data.decode("latin-1")) else lines
+        header, *rest = lines
         try:
             _configured(lambda: records.begin(_text_of(header)))
         except InvalidItemError as error:
