@@ -439,10 +439,8 @@ class BulkAnswer(Response):
                 raise  # the client ended the stream
             error = problems.BodyTimeoutError() if intake.is_awaited else late()
         notes = without_text.notes(counts.total() - counts[_REJECTED])
-        if not counts.total() and error is None:
-            notes = (_EMPTY,)
-        elif counts.total() == counts[_REJECTED]:
-            notes = (*notes, _NO_LINE)
+        if counts.total() == counts[_REJECTED] and error is None:  # after an error, the rest of the body is unknown
+            notes = (_NO_LINE if counts else _EMPTY,)
         return _summary(done + seen.report() + AddReport(notes=notes), counts, error)
 
     async def _read(self, batch: Sequence[StreamLine]) -> _ReadLines:

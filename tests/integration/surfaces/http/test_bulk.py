@@ -354,6 +354,7 @@ async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypat
     assert [line["error"]["type"] for line in await talk.hear()] == ["/problems/invalid-item"]
     (last,) = await talk.hear()
     assert (last["summary"]["rejected"], last["error"]["type"]) == (1, "/problems/body-timeout")
+    assert last["summary"]["notes"] == [], "the rest of the body is unknown"
     await serving
 
 
@@ -372,6 +373,7 @@ async def test_a_stream_whose_items_take_too_long_is_summed_up(
     talk.say(lines([{"_id": "slow", "text": "word"}]), more=False)
     (last,) = await talk.hear()
     assert (last["summary"]["added"], last["error"]["type"]) == (0, "/problems/deadline")
+    assert last["summary"]["notes"] == [], "the body has an item"
     await serving
 
 
