@@ -170,8 +170,8 @@ class CachedEmbedder:
     async def _cache(self, vectors: Mapping[bytes, Vector]) -> None:
         try:
             await cache_vectors(self.database, self.tenant_id, self.stored_space, vectors)
-        except errors.DatabaseUnreachableError as error:
-            # The vectors exist; the next statement reaches the database again, or raises its error.
+        except errors.DatabaseError as error:
+            # The vectors exist: a search can go on, and storing them raises its own error.
             _log.info("vectors were not cached: %s", error)
 
     async def _ask(self, texts: Sequence[str], role: TextRole, seconds: float | None) -> Vectors:

@@ -288,6 +288,19 @@ async def test_a_search_whose_record_is_refused_answers_as_always(
     assert status.unrecorded == {"refused": 1}
 
 
+async def test_a_database_that_stores_nothing_answers_searches(
+    database_url: str, platform: Platform, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By words and by meaning: neither the record nor the vector of a new query has to be stored."""
+    await _fill(platform)
+    monkeypatch.setenv("PGOPTIONS", "-c default_transaction_read_only=on")
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as reading:
+        result = await (await reading.collection("docs", create=False)).search("common word1")
+        await reading.recorded()
+    assert {part.leg for part in result[0].explanation.contributions} >= {"dense", "lexical"}
+    assert reading.recording.lost == {"refused": 1}
+
+
 @pytest.mark.usefixtures("waiting")
 async def test_records_outlive_connections_that_are_cut_off(platform: Platform, database_url: str) -> None:
     """The server closes every connection while records wait: they are stored on new ones, each once."""
