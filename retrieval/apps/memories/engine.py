@@ -280,8 +280,9 @@ class RetrievalEngine:
         memories = await self._memories_of(result)
         return sorted(memories, key=lambda memory: memory.occurred_at, reverse=True)
 
-    async def why_nothing(self, project_id: str, types: Sequence[str] | None = None) -> str:
+    async def why_nothing(self, project_id: str, interaction_types: Sequence[str] | None = None) -> str:
         """Say that the project has no memories, or of which types it has some if it has none of these; else nothing."""
+        types = requests.checked_types(interaction_types)
         where = requests.conditions(project_id, (), None, None)
         held = [count.value for count in await (await self._open()).value_counts("kind", where=where)]
         if not held:

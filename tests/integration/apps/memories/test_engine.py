@@ -482,6 +482,16 @@ async def test_a_flag_is_true_or_false(open_platform: Platform) -> None:
         await MemoryStore(open_platform).list_memories("p", include_superseded=no)
 
 
+@pytest.mark.parametrize("types", ["chat", [5], 5])
+async def test_types_that_are_no_list_of_texts_are_refused(open_platform: Platform, types: Any) -> None:
+    """By each call that takes them; the letters of a text are no types."""
+    await MemoryStore(open_platform).store_memory("p", "note", "x")
+    engine = RetrievalEngine(open_platform)
+    for call in (engine.retrieve_relevant_memories, engine.why_nothing):
+        with pytest.raises(InvalidRequestError, match="interaction"):
+            await call("p", interaction_types=types)
+
+
 @pytest.mark.parametrize("query", [5, ["tea"], b"tea", {"query": "tea"}])
 async def test_a_query_that_is_no_text_is_refused(open_platform: Platform, query: Any) -> None:
     """In one line."""
