@@ -33,10 +33,14 @@ RETURN composed((
         WITH ORDINALITY AS found (part, place)
 ));
 
--- The usual form of a text: composed, and of ordinary letters. Most texts need neither.
+-- The usual form of a text: composed, and of ordinary letters. Most texts need neither; of ASCII, none does.
 CREATE OR REPLACE FUNCTION usual_form(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN content ~ '[\uFB00-\uFB06\uFF00-\uFFEF]' THEN usual_widths(content) ELSE composed(content) END;
+RETURN CASE
+    WHEN octet_length(content) = length(content) THEN content
+    WHEN content ~ '[\uFB00-\uFB06\uFF00-\uFFEF]' THEN usual_widths(content)
+    ELSE composed(content)
+END;
 
 -- A text with a space instead of each sign within what PostgreSQL's parser reads as one word though it has several
 -- (read/write, java.io.IOException, ann@example.org, HDFS-1234), or as none (List<String>). Its length and tags stay.

@@ -57,7 +57,10 @@ BEGIN
              PRIMARY KEY (collection_id, item_id),
              FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
          ) WITH (autovacuum_vacuum_scale_factor = 0.05)', vectors, new_dimensions);
-    EXECUTE format('ALTER TABLE %I ALTER COLUMN vector SET STORAGE PLAIN', vectors);
+    -- No plan depends on statistics of vectors and facets.
+    EXECUTE format(
+        'ALTER TABLE %I ALTER COLUMN vector SET STORAGE PLAIN, ALTER COLUMN vector SET STATISTICS 0,
+             ALTER COLUMN facets SET STATISTICS 0', vectors);
     EXECUTE format('CREATE INDEX ON %I USING gin (facets) WITH (fastupdate = off)', vectors);
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', vectors);
     EXECUTE format('CREATE POLICY app ON %I TO %I

@@ -1,4 +1,4 @@
-"""The items that wait for their vector."""
+"""The tables of vectors: the items that wait for theirs, and what the planner knows of them."""
 
 from __future__ import annotations
 
@@ -31,3 +31,22 @@ async def test_a_page_looks_each_vector_up_by_its_key_in_a_collection_that_the_s
         cursor = await connection.execute(f"EXPLAIN (COSTS OFF) {statement.text}".encode(), statement.parameters)
         plan = "\n".join([without_shard(row[0]) async for row in cursor])
     assert "Join Filter" not in plan, plan
+
+
+async def test_no_statistics_are_gathered_of_columns_that_no_plan_depends_on(platform: Platform) -> None:
+    """They would take most of the time of an ANALYZE, after each load and again whenever the server does it."""
+    stored = await (await platform.collection("docs", space=SPACE)).refresh()
+    assert stored.space is not None
+    tables = ["items", "item_terms", stored.space.table_name]
+    async with platform.database.maintenance() as connection:
+        found = await connection.rows(
+            "SELECT c.relname, a.attname FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid "
+            "WHERE a.attstattarget = 0 AND a.attnum > 0 AND c.relname = ANY (%s) "
+            "AND c.relnamespace = to_regnamespace(%s)",
+            (tables, SCHEMA),
+        )
+    assert set(found) == {
+        ("items", "facets"),
+        ("item_terms", "weights"), ("item_terms", "lexemes"), ("item_terms", "frequencies"),
+        (stored.space.table_name, "vector"), (stored.space.table_name, "facets"),
+    }  # fmt: skip
