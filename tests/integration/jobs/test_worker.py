@@ -44,7 +44,7 @@ from retrieval.jobs.worker import (
     work_once,
 )
 from retrieval.services.workplace import Workplace
-from tests.support.cluster import LOCK_WAITS
+from tests.support.cluster import LOCK_WAITS, not_on_a_cluster
 from tests.support.database import SCHEMA, login, opened
 from tests.support.jobs import WAITING, make_pending, target_of
 
@@ -596,6 +596,7 @@ async def test_a_task_that_fails_is_logged(
     assert logged == [ZeroDivisionError]
 
 
+@not_on_a_cluster("on its other nodes, a login has only the rights that it inherits")
 async def test_a_login_needs_the_two_roles_and_no_more(platform: Platform) -> None:
     """With both roles it works for every tenant; without the rights of the second, the message has the grant."""
     collection = await make_pending(platform, "docs", 3)
