@@ -386,6 +386,12 @@ def checked_time(name: str, value: object, *, error: _Refusal = InvalidRequestEr
     return cast("datetime", value)
 
 
+def check_order(name: str, start: datetime, end: datetime) -> None:
+    """Raise ``InvalidRequestError`` for a range of times that ends before it starts."""
+    if start > end:
+        raise InvalidRequestError(f"{name} starts at {start.isoformat()} and ends at {end.isoformat()}; swap them")
+
+
 _TIME = "a time with a time zone, such as 2026-05-31T12:00:00Z"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from retrieval.apps.principles import principle
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.apps.result_list import AnswerList
-from retrieval.domain.checks import checked_time, written
+from retrieval.domain.checks import check_order, checked_time, written
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
@@ -92,10 +92,14 @@ def traces_filter(time_range: TimeBounds | None, status: str | None) -> dict[str
     if time_range is not None:
         if not isinstance(time_range, tuple | list) or len(time_range) != 2:
             raise InvalidRequestError(f"time_range is {written(time_range)}; give (start, end), each a time or None")
-        bounds = dict(zip(("gte", "lte"), time_range, strict=True))
-        for moment in filter(None, bounds.values()):
-            checked_time("a time of time_range", moment)
-        where["occurred_at"] = {name: moment for name, moment in bounds.items() if moment is not None}
+        bounds = {
+            name: checked_time("a time of time_range", moment)
+            for name, moment in zip(("gte", "lte"), time_range, strict=True)
+            if moment is not None
+        }
+        if len(bounds) > 1:
+            check_order("time_range", *bounds.values())
+        where["occurred_at"] = bounds
     if status is not None:
         if not isinstance(status, str):
             raise InvalidRequestError(f"status is {written(status)}; it must be a word such as 'success'")

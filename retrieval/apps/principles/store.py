@@ -21,7 +21,7 @@ from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
 from retrieval.domain.checks import check_flags, check_text, checked_limit, checked_number, checked_positive, written
-from retrieval.domain.errors import InvalidItemError, UnknownFieldError, UnknownItemError
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -375,6 +375,9 @@ class PrincipleStore:
         ``at`` is the end of the session, with a time zone; default: now. A known ``trace_id`` replaces the stored
         trace. Raises ``InvalidRequestError``.
         """
+        check_text("session", session, MAX_NAME_LENGTH)
+        if note and isinstance(outcome, Outcome):
+            raise InvalidRequestError("the outcome has a note of its own; give it as Outcome(status=..., note=...)")
         now = self._platform.now
         trace = Trace(
             id=str(uuid7(int(now.timestamp() * 1000), self._chance)) if trace_id is None else trace_id,

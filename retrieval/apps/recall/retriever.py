@@ -58,8 +58,7 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
         raise InvalidRequestError(
             f"time_range starts and ends at {start.isoformat()}, so it is empty; give a later end"
         )
-    if start > end:
-        raise InvalidRequestError(f"time_range starts at {start.isoformat()} and ends at {end.isoformat()}; swap them")
+    checks.check_order("time_range", start, end)
     return start, end
 
 

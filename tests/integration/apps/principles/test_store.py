@@ -455,8 +455,15 @@ async def test_invalid_arguments_are_refused(store: PrincipleStore) -> None:
         await store.recent_tags(days=0)
     with pytest.raises(InvalidRequestError, match="time_range"):
         await store.search_traces(time_range=(NOW.replace(tzinfo=None), None))
+    with pytest.raises(InvalidRequestError, match=r"time_range starts at .* swap them"):
+        await store.search_traces(time_range=(NOW, NOW - timedelta(days=1)))
     with pytest.raises(InvalidRequestError, match="outcome is ''"):
         await store.add_trace("x", [], "")
+    with pytest.raises(InvalidRequestError, match="the outcome has a note of its own"):
+        await store.add_trace("x", [], Outcome(status="failure"), note="it broke the pool")
+    with pytest.raises(InvalidRequestError, match="session is 5"):
+        await store.add_trace("x", session=number)
+    assert await store.search_traces() == []
     with pytest.raises(InvalidRequestError, match="give an open platform"):
         PrincipleStore("principles")  # type: ignore[arg-type]
 
