@@ -211,8 +211,9 @@ class Generator:
     async def in_time(self, request: SuggestionRequest, seconds: float) -> Suggestions:
         """The suggestions if they come in time, or the reason why there are none; failed requests are not repeated."""
         when, why = self.refused.get(request.prompt, (None, ""))
-        if when is not None and self.now() - when < AGAIN_AFTER:
-            return Suggestions((), notes=(f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
+        if when is not None and self.now() < (again := when + AGAIN_AFTER):
+            since = again.isoformat(timespec="seconds")
+            return Suggestions((), notes=(f"nothing was generated: {why}; the model is asked again from {since} on",))
         try:
             return await self.suggestions(request, seconds)
         except TimeoutError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.adapters.llms.sim import SimFaults, SimLLM
 from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem, Retrieved
 from retrieval.domain.errors import LLMRejectedError, LLMUnavailableError
+from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.reranking import Rerank
 from tests.support.metaphors import CORPUS, ScriptedLLM, suggestion
@@ -176,6 +177,21 @@ async def test_the_model_is_called_once_while_suggestions_remain(house: Platform
     llm.suggestions = [suggestion("Origami", "a flat sheet becomes a crane by folds alone")]
     assert "Origami" in names(await retriever.retrieve(ODD, limit=9, exclude=tried))
     assert len(llm.prompts) == 2
+
+
+async def test_an_unusable_answer_is_not_requested_again_for_ten_minutes(house: Platform, embedder: Embedder) -> None:
+    """The notes say from when on the model is asked again."""
+    now, llm = datetime(2026, 12, 1, 9, tzinfo=UTC).timestamp(), ScriptedLLM([])
+    async with Platform(house.settings, embedder=embedder, wall_clock=lambda: now) as still:
+        retriever = retriever_of(still, await MetaphorCorpus.open(still, "refused", CORPUS), llm)
+        await retriever.retrieve(ODD)
+        now += 9 * 60
+        (note,) = (await retriever.retrieve(ODD)).notes
+        assert len(llm.prompts) == 1
+        assert note.endswith("holds no metaphor; the model is asked again from 2026-12-01T09:10:00+00:00 on")
+        now += 60
+        await retriever.retrieve(ODD)
+        assert len(llm.prompts) == 2
 
 
 async def test_kept_candidates_join_for_other_problems_too(house: Platform, new_corpus: NewCorpus) -> None:
