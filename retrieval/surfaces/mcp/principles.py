@@ -122,7 +122,7 @@ NOT_BY_MEANING = "Note: this search went by tags, words and record alone, not by
 _ADDED_NOTES = {
     ACTIVE: "It was known already, has proved itself, and stays as it is.",
     CANDIDATE: "It is a candidate: given to be tried out and marked so, where exploration is asked for, until ratings "
-    "prove it.",
+    "prove it. If it was known already, it stays as it was, with its tags.",
 }
 FAILED_NOTE = "It was tried before and did not help, so it is no longer given. Say it otherwise if you know better."
 

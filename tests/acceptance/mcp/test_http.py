@@ -59,7 +59,7 @@ async def test_a_candidate_proves_itself_in_several_sessions(http: str) -> None:
             "active",
         )
         again = await tool_answer(client, "add_principle", title=title)
-        assert "known already" in again.text
+        assert "known already, has proved itself" in again.text
 
 
 async def test_a_client_without_a_session_cannot_prove_its_own_candidate(http: str) -> None:

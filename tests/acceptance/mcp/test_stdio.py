@@ -72,7 +72,7 @@ async def every_tool_and_resource(client: Client) -> None:
     )
     principle = added.value["principle"]
     assert (principle["status"], principle["tags"], principle["success_rate"]) == ("candidate", ["tests"], None)
-    assert "until ratings prove it" in added.text
+    assert "until ratings prove it. If it was known already, it stays as it was" in added.text
 
     none = await tool_answer(client, "search_principles", query="a failing test")
     assert none.titles == []
