@@ -352,9 +352,9 @@ async def _is_useless(embedder: CachedEmbedder, error: RetrievalError) -> bool:
 async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
     """Store any number of items, each part in its own transaction, as ``Writer.add`` does.
 
-    Parts with given vectors are written two at a time, each over its own connection. The first part is small and
-    written alone, because the others use facts that it stores about the collection, such as the length of its texts.
-    After a failed part no other part begins.
+    Parts with given vectors are written two at a time, each over its own connection. The first part is written alone,
+    because the others use facts that it stores about the collection, such as the length of its texts. After a failed
+    part no other part begins.
     """
     size, at_once = (BATCH_ITEMS, 1) if vectors is None else (_BATCH_WITH_VECTORS, _AT_ONCE)
     if len(items) <= size:
@@ -390,11 +390,10 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
 
 
 def _split(positions: Sequence[int], size: int, at_once: int) -> list[Sequence[int]]:
-    """A small first part, then equal parts of at most ``size`` that ``at_once`` workers share evenly."""
-    first = min(size, BATCH_ITEMS)
-    remaining = len(positions) - first
+    """A first part of ``size`` items, then equal parts of at most ``size`` that ``at_once`` workers share evenly."""
+    remaining = len(positions) - size
     count = math.ceil(remaining / size / at_once) * at_once
-    ends = [first, *(first + remaining * number // count for number in range(1, count + 1))]
+    ends = [size, *(size + remaining * number // count for number in range(1, count + 1))]
     return [positions[start:end] for start, end in pairwise([0, *ends])]
 
 
