@@ -33,7 +33,7 @@ RETURN composed((
         WITH ORDINALITY AS found (part, place)
 ));
 
--- The usual form of a text: composed, and of ordinary letters. Most texts need neither; of ASCII, none does.
+-- The usual form of a text: composed, and of ordinary letters. Most texts need neither, and no ASCII text does.
 CREATE OR REPLACE FUNCTION usual_form(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE

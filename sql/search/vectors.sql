@@ -57,7 +57,7 @@ BEGIN
              PRIMARY KEY (collection_id, item_id),
              FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
          ) WITH (autovacuum_vacuum_scale_factor = 0.05)', vectors, new_dimensions);
-    -- No plan depends on statistics of vectors and facets.
+    -- No plan depends on statistics of these columns either (items.facets).
     EXECUTE format(
         'ALTER TABLE %I ALTER COLUMN vector SET STORAGE PLAIN, ALTER COLUMN vector SET STATISTICS 0,
              ALTER COLUMN facets SET STATISTICS 0', vectors);

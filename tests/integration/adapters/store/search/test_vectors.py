@@ -34,7 +34,7 @@ async def test_a_page_looks_each_vector_up_by_its_key_in_a_collection_that_the_s
 
 
 async def test_no_statistics_are_gathered_of_columns_that_no_plan_depends_on(platform: Platform) -> None:
-    """They would take most of the time of an ANALYZE, after each load and again whenever the server does it."""
+    """To gather them would double the time of an ANALYZE, after each load and whenever the server makes one."""
     stored = await (await platform.collection("docs", space=SPACE)).refresh()
     assert stored.space is not None
     tables = ["items", "item_terms", stored.space.table_name]
